@@ -1,0 +1,1 @@
+"""Learnable neighbourhood aggregators between mean and max for graph neural networks."""

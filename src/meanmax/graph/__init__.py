@@ -1,0 +1,5 @@
+"""The graph: compressed rows and columns of one graph or a batch, built once, with weights."""
+
+from meanmax.graph.graph import Graph
+
+__all__ = ["Graph"]

@@ -1,0 +1,167 @@
+"""What a graph accepts, checked once at construction; an error names what was got and allowed."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric import EdgeIndex, Index
+
+Normalize: TypeAlias = Literal["sym", "row"]
+SelfLoops: TypeAlias = bool | Literal["add", "replace"]
+NumNodes: TypeAlias = int | tuple[int, int]
+
+_SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
+_INTEGER = (*_SIGNED, torch.uint8, torch.uint16, torch.uint32, torch.uint64)
+
+
+def as_index(value: Any, name: str) -> Tensor:
+    r"""Returns a dense tensor of signed integers from a tensor, an array or a (nested) list."""
+    index: Tensor
+    if isinstance(value, EdgeIndex | Index):
+        index = value.as_tensor()
+    else:
+        index = value if isinstance(value, Tensor) else _tensor_of_array(np.asarray(value), name)
+    if index.layout != torch.strided:
+        raise ValueError(f"'{name}' must be a dense tensor of indices (got {index.layout})")
+    if index.dtype not in _INTEGER:
+        raise ValueError(f"'{name}' must hold integers (got {index.dtype})")
+    return index if index.dtype in _SIGNED else index.long()
+
+
+def as_edge_index(value: Any) -> Tensor:
+    r"""Returns :obj:`value` as an integer tensor of shape :obj:`[2, num_edges]`."""
+    edges = as_index(value, "edge_index")
+    if edges.dim() != 2 or edges.size(0) != 2:
+        transposed = edges.dim() == 2 and edges.size(1) == 2
+        hint = "; pass edge_index.t()" if transposed else ""
+        raise ValueError(
+            f"'edge_index' must have shape [2, num_edges] (got {list(edges.shape)}){hint}"
+        )
+    return edges
+
+
+def as_sizes(num_nodes: Any) -> tuple[int, int]:
+    r"""Returns :obj:`(num_src, num_dst)` from a count or a pair of counts."""
+    pair = num_nodes if isinstance(num_nodes, tuple | list) else (num_nodes, num_nodes)
+    try:
+        num_src, num_dst = (operator.index(size) for size in pair)
+    except (TypeError, ValueError):
+        num_src = num_dst = -1
+    if num_src < 0 or num_dst < 0:
+        raise ValueError(
+            "'num_nodes' must be a non-negative integer or a pair (num_src, num_dst) of them "
+            f"(got {num_nodes!r})"
+        )
+    return num_src, num_dst
+
+
+def as_weight(value: Any, num_edges: int, device: torch.device) -> Tensor:
+    r"""Returns finite, non-negative floating weights of shape :obj:`[num_edges]` or
+    :obj:`[num_edges, heads]`; integers and booleans take the default floating dtype.
+    """
+    weight = value if isinstance(value, Tensor) else torch.tensor(value, device=device)
+    if weight.dim() not in (1, 2) or weight.size(0) != num_edges:
+        raise ValueError(
+            f"'weight' must have shape [{num_edges}] or [{num_edges}, heads], one entry per edge "
+            f"(got {list(weight.shape)})"
+        )
+    if weight.device != device:
+        raise ValueError(f"'weight' must be on the graph's device {device} (got {weight.device})")
+    if weight.dtype == torch.bool or weight.dtype in _INTEGER:
+        weight = weight.to(torch.get_default_dtype())
+    if not weight.dtype.is_floating_point:
+        raise ValueError(f"'weight' must hold real numbers (got {weight.dtype})")
+    _check_weight_values(weight.detach())
+    return weight
+
+
+def check_range(index: Tensor, num_nodes: int, name: str) -> None:
+    r"""Raises if an entry of :obj:`index` is not a node in :obj:`[0, num_nodes)`."""
+    if index.numel() == 0:
+        return
+    low, high = (int(bound) for bound in index.aminmax())
+    if low < 0:
+        raise ValueError(f"{name} indices must not be negative (got {low})")
+    if high >= num_nodes:
+        raise ValueError(
+            f"{name} index {high} is too large for {num_nodes} {name} nodes; pass a larger "
+            "'num_nodes' or correct the edge"
+        )
+
+
+def check_pointer(ptr: Tensor, end: int, name: str) -> None:
+    r"""Raises unless :obj:`ptr` rises from 0 to :obj:`end` without falling."""
+    if ptr.dim() != 1 or ptr.numel() == 0:
+        raise ValueError(f"'{name}' must be a non-empty vector (got shape {list(ptr.shape)})")
+    first, last = int(ptr[0]), int(ptr[-1])
+    if first != 0 or last != end:
+        raise ValueError(f"'{name}' must run from 0 to {end} (got {first} to {last})")
+    if not is_sorted(ptr):
+        raise ValueError(f"'{name}' must not decrease")
+
+
+def check_batch(ids: Tensor, num_nodes: int) -> None:
+    r"""Raises unless :obj:`ids` holds one graph id per node, ascending from at least 0."""
+    if ids.dim() != 1 or ids.numel() != num_nodes:
+        raise ValueError(
+            f"'batch' must hold one graph id for each of {num_nodes} nodes "
+            f"(got shape {list(ids.shape)})"
+        )
+    if not is_sorted(ids):
+        raise ValueError("'batch' must be sorted, so that each graph is a range of nodes")
+    if num_nodes > 0 and int(ids[0]) < 0:
+        raise ValueError(f"'batch' must not hold negative graph ids (got {int(ids[0])})")
+
+
+def check_options(
+    normalize: object, self_loops: object, num_src: int, num_dst: int
+) -> Literal["add", "replace"] | None:
+    r"""Checks both options against each other and the sizes; returns how to treat self-loops."""
+    if normalize not in (None, "sym", "row"):
+        raise ValueError(f"'normalize' must be None, 'sym' or 'row' (got {normalize!r})")
+    if not (isinstance(self_loops, bool) or self_loops in ("add", "replace")):
+        raise ValueError(
+            f"'self_loops' must be False, True, 'add' or 'replace' (got {self_loops!r})"
+        )
+    if num_src != num_dst:
+        reason = f"(got {num_src} source and {num_dst} target nodes)"
+        if normalize == "sym":
+            raise ValueError(
+                "normalize='sym' needs source and target nodes to be the same, as it divides by "
+                f"the degree at both ends {reason}; use 'row'"
+            )
+        if self_loops:
+            raise ValueError(
+                f"self_loops={self_loops!r} needs source and target nodes to be the same {reason}"
+            )
+    if not self_loops:
+        return None
+    return "replace" if self_loops == "replace" else "add"
+
+
+def is_sorted(index: Tensor) -> bool:
+    r"""Whether a vector never decreases."""
+    return bool((index[1:] >= index[:-1]).all())
+
+
+def _tensor_of_array(array: np.ndarray, name: str) -> Tensor:
+    if array.size > 0 and array.dtype.kind not in "iu":
+        raise ValueError(f"'{name}' must hold integers (got {array.dtype})")
+    # A copy where torch could not share the memory: read-only, byte-swapped, reversed.
+    return torch.from_numpy(np.require(array, np.int64, ["C", "W"]))
+
+
+def _check_weight_values(weight: Tensor) -> None:
+    if weight.numel() == 0:
+        return
+    low, high = (float(bound) for bound in weight.aminmax())
+    if low != low:  # aminmax propagates NaN
+        raise ValueError("'weight' must be finite (got NaN)")
+    if low < 0:
+        raise ValueError(f"'weight' must not be negative (got {low:g})")
+    if high == float("inf"):
+        raise ValueError("'weight' must be finite (got inf)")

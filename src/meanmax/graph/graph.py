@@ -1,0 +1,328 @@
+"""The graph that layers and aggregators run on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Final, final
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from meanmax.graph.build import EdgeList, build, build_from_csr
+from meanmax.graph.checks import Normalize, NumNodes, SelfLoops, as_weight
+from meanmax.graph.convert import edges_of_data, edges_of_networkx, edges_of_scipy
+from meanmax.graph.edge_list import read_edge_list
+from meanmax.graph.join import join_structures, join_weights
+from meanmax.graph.structure import Structure
+
+if TYPE_CHECKING:
+    import networkx
+
+
+@final
+class Graph:
+    r"""One graph or a batch of graphs, directed from sources :math:`u` to targets :math:`v`, with
+    optional weights :math:`a_{vu} \geq 0`: a layer aggregates over the edges of each target.
+
+    Built once by one of the :obj:`from_...` methods and not changed afterwards. Edges are grouped
+    by target (CSR) and, when first needed, by source (CSC). Sources and targets are the same nodes
+    unless two sizes were given. Indices are int32 wherever the counts fit.
+
+    Example:
+        >>> graph = Graph.from_edge_index([[0, 1, 3], [1, 0, 0]], normalize="row", self_loops=True)
+        >>> graph
+        Graph(num_nodes=4, num_edges=7, weighted=True, num_graphs=1)
+        >>> graph.rowptr.tolist(), graph.col.tolist()
+        ([0, 3, 5, 6, 7], [1, 3, 0, 0, 1, 2, 3])
+        >>> graph.weight
+        tensor([0.3333, 0.3333, 0.3333, 0.5000, 0.5000, 1.0000, 1.0000])
+
+    Attributes:
+        num_src (int): The number of source nodes.
+        num_dst (int): The number of target nodes.
+        num_edges (int): The number of edges, multiple ones counted.
+        num_graphs (int): The number of graphs in the batch.
+        rowptr (Tensor): The first edge of each target, :obj:`[num_dst + 1]`.
+        col (Tensor): The source of each edge in CSR order, :obj:`[num_edges]`. Edges of a target
+            keep the order they were given in.
+        perm (Tensor, optional): The position in :obj:`edge_index` of each edge in CSR order,
+            :obj:`[num_edges]`; :obj:`None` if the two orders are the same.
+        weight (Tensor, optional): Weights in CSR order, :obj:`[num_edges]` or
+            :obj:`[num_edges, heads]`.
+        src_ptr (Tensor): The first source node of each graph, int64, :obj:`[num_graphs + 1]`.
+        dst_ptr (Tensor): The first target node of each graph, int64, :obj:`[num_graphs + 1]`.
+        cache (dict): What kernels derive from the graph; never copied with it.
+    """
+
+    def __init__(self, structure: Structure, weight: Tensor | None = None) -> None:
+        r"""Wraps what :obj:`build` has checked; call a :obj:`from_...` method instead."""
+        if not isinstance(structure, Structure):
+            raise TypeError(
+                "a Graph is built by Graph.from_edge_index, from_csr, from_data, from_scipy, "
+                f"from_networkx, from_file or batch (got {type(structure).__name__})"
+            )
+        self._structure: Final = structure
+        self.num_src: Final = structure.num_src
+        self.num_dst: Final = structure.num_dst
+        self.num_edges: Final = structure.col.numel()
+        self.num_graphs: Final = structure.src_ptr.numel() - 1
+        self.rowptr: Final = structure.rowptr
+        self.col: Final = structure.col
+        self.perm: Final = structure.perm
+        self.src_ptr: Final = structure.src_ptr
+        self.dst_ptr: Final = structure.dst_ptr
+        self.weight: Final = weight
+        self.cache: Final[dict[Any, Any]] = {}
+
+    @classmethod
+    def from_edge_index(
+        cls,
+        edge_index: Tensor | np.ndarray | Sequence[Sequence[int]],
+        num_nodes: NumNodes | None = None,
+        weight: Tensor | np.ndarray | Sequence[float] | None = None,
+        normalize: Normalize | None = None,
+        self_loops: SelfLoops = False,
+        *,
+        batch: Tensor | tuple[Tensor, Tensor] | None = None,
+    ) -> Graph:
+        r"""Builds a graph from sources and targets of its edges. Multiple edges are kept.
+
+        Args:
+            edge_index (Tensor or EdgeIndex): Sources (row 0) and targets (row 1) as in PyG,
+                :obj:`[2, num_edges]`, of any integer type. Edges that come sorted by target are
+                not sorted again.
+            num_nodes (int or tuple, optional): The number of nodes, or
+                :obj:`(num_src, num_dst)` if sources and targets are different nodes. If
+                :obj:`None`, taken from :obj:`batch`, the sizes of an :obj:`EdgeIndex`, or the
+                largest index. (default: :obj:`None`)
+            weight (Tensor, optional): Finite weights :math:`a_{vu} \geq 0`, :obj:`[num_edges]` or
+                :obj:`[num_edges, heads]`. Gradients flow back to it. (default: :obj:`None`)
+            normalize (str, optional): :obj:`"sym"` divides each weight by the square roots of the
+                summed incoming weights at both ends, as PyG's :obj:`gcn_norm`; :obj:`"row"` by
+                their sum at the target. Missing weights count as ones. (default: :obj:`None`)
+            self_loops (bool or str, optional): :obj:`True` or :obj:`"add"` gives each node one
+                self-loop as PyG's :obj:`add_remaining_self_loops`: its own weight where there is
+                one (of several, the last), else 1. :obj:`"replace"` gives weight 1 to all. Both
+                put the self-loops last in :obj:`edge_index`. (default: :obj:`False`)
+            batch (Tensor or tuple, optional): The sorted graph ids of the nodes, or a pair of them
+                for sources and targets. (default: :obj:`None`)
+        """
+        given = EdgeList(edge_index, num_nodes, weight, batch)
+        return cls(*build(given, normalize, self_loops))
+
+    @classmethod
+    def from_csr(
+        cls,
+        rowptr: Tensor,
+        col: Tensor,
+        *,
+        num_src: int | None = None,
+        weight: Tensor | None = None,
+    ) -> Graph:
+        r"""Builds a graph from edges that are grouped by target already, sharing their memory.
+
+        Args:
+            rowptr (Tensor): The first edge of each target, :obj:`[num_dst + 1]`.
+            col (Tensor): The source of each edge, :obj:`[num_edges]`.
+            num_src (int, optional): The number of source nodes; if :obj:`None`, the number of
+                targets. (default: :obj:`None`)
+            weight (Tensor, optional): The weight of each edge. (default: :obj:`None`)
+        """
+        return cls(*build_from_csr(rowptr, col, num_src, weight))
+
+    @classmethod
+    def from_data(
+        cls,
+        data: Data,
+        *,
+        weight: str | None = "edge_weight",
+        normalize: Normalize | None = None,
+        self_loops: SelfLoops = False,
+    ) -> Graph:
+        r"""Builds a graph from PyG's :obj:`Data` or a :obj:`Batch` of them.
+
+        Args:
+            data (Data): Its :obj:`edge_index`, :obj:`num_nodes` and, if it has them, :obj:`ptr` or
+                :obj:`batch` are used.
+            weight (str, optional): The attribute that holds weights; the default one may be
+                absent. (default: :obj:`"edge_weight"`)
+            normalize (str, optional): See :meth:`from_edge_index`. (default: :obj:`None`)
+            self_loops (bool or str, optional): See :meth:`from_edge_index`.
+                (default: :obj:`False`)
+        """
+        return cls(*build(edges_of_data(data, weight), normalize, self_loops))
+
+    @classmethod
+    def from_scipy(
+        cls, matrix: Any, *, normalize: Normalize | None = None, self_loops: SelfLoops = False
+    ) -> Graph:
+        r"""Builds a graph from a sparse matrix of any scipy format; it may be rectangular.
+
+        Args:
+            matrix (scipy.sparse.sparray): Entry :obj:`[i, j]` is the weight of the edge from i to
+                j, as in PyG's :obj:`from_scipy_sparse_matrix`. Stored zeros are edges too.
+            normalize (str, optional): See :meth:`from_edge_index`. (default: :obj:`None`)
+            self_loops (bool or str, optional): See :meth:`from_edge_index`.
+                (default: :obj:`False`)
+        """
+        return cls(*build(edges_of_scipy(matrix), normalize, self_loops))
+
+    @classmethod
+    def from_networkx(
+        cls,
+        graph: networkx.Graph,
+        *,
+        weight: str | None = None,
+        normalize: Normalize | None = None,
+        self_loops: SelfLoops = False,
+    ) -> Graph:
+        r"""Builds a graph from a networkx graph, directed or not, with multiple edges or not.
+
+        Args:
+            graph (networkx.Graph): Its nodes are numbered in the order of :obj:`graph.nodes`. An
+                undirected edge points both ways, an undirected self-loop is one edge.
+            weight (str, optional): The attribute that holds the weight of each edge.
+                (default: :obj:`None`)
+            normalize (str, optional): See :meth:`from_edge_index`. (default: :obj:`None`)
+            self_loops (bool or str, optional): See :meth:`from_edge_index`.
+                (default: :obj:`False`)
+        """
+        return cls(*build(edges_of_networkx(graph, weight), normalize, self_loops))
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | PathLike[str],
+        *,
+        num_nodes: NumNodes | None = None,
+        normalize: Normalize | None = None,
+        self_loops: SelfLoops = False,
+    ) -> Graph:
+        r"""Builds a graph from a text file, possibly gzipped, with an edge
+        :obj:`source target [weight]` on each line.
+
+        Fields are separated by whitespace, tabs or commas. What follows :obj:`#` or :obj:`%` is
+        ignored, and so is a first line of names.
+
+        Args:
+            path (str or PathLike): The file.
+            num_nodes (int or tuple, optional): See :meth:`from_edge_index`.
+                (default: :obj:`None`)
+            normalize (str, optional): See :meth:`from_edge_index`. (default: :obj:`None`)
+            self_loops (bool or str, optional): See :meth:`from_edge_index`.
+                (default: :obj:`False`)
+        """
+        given = read_edge_list(path)._replace(num_nodes=num_nodes)
+        return cls(*build(given, normalize, self_loops))
+
+    @classmethod
+    def batch(cls, graphs: Sequence[Graph]) -> Graph:
+        r"""Joins graphs, or batches of them, into one batch.
+
+        Args:
+            graphs (sequence of Graph): At least one; all have weights, with equally many heads,
+                or none has.
+        """
+        if len(graphs) == 0:
+            raise ValueError("a batch needs at least one graph (got none)")
+        structure = join_structures([graph._structure for graph in graphs])
+        return cls(structure, join_weights([graph.weight for graph in graphs]))
+
+    @property
+    def num_nodes(self) -> int:
+        r"""The number of nodes, where sources and targets are the same ones."""
+        if self.num_src != self.num_dst:
+            raise ValueError(
+                f"a graph from {self.num_src} source to {self.num_dst} target nodes has no single "
+                "'num_nodes'; use 'num_src' or 'num_dst'"
+            )
+        return self.num_dst
+
+    @property
+    def colptr(self) -> Tensor:
+        r"""The first edge of each source in CSC order, :obj:`[num_src + 1]`."""
+        return self._structure.csc.colptr
+
+    @property
+    def row(self) -> Tensor:
+        r"""The target of each edge in CSC order, :obj:`[num_edges]`."""
+        return self._structure.csc.row
+
+    @property
+    def csc_to_csr(self) -> Tensor:
+        r"""The CSR position of each edge in CSC order, :obj:`[num_edges]`."""
+        return self._structure.csc.csc_to_csr
+
+    @property
+    def edge_index(self) -> Tensor:
+        r"""Sources and targets of all edges in the order given, int64, :obj:`[2, num_edges]`. If
+        self-loops were added or replaced, all of them come last, in node order. Computed anew at
+        each use.
+        """
+        return self._structure.edge_index
+
+    @property
+    def edge_weight(self) -> Tensor | None:
+        r"""The weights in the order of :obj:`edge_index`."""
+        return None if self.weight is None else self._structure.to_given_order(self.weight)
+
+    @property
+    def device(self) -> torch.device:
+        r"""The device of all tensors."""
+        return self.rowptr.device
+
+    def to_graph_order(self, values: Tensor) -> Tensor:
+        r"""Takes values of edges from the order of :obj:`edge_index` to CSR order.
+
+        Args:
+            values (Tensor): :obj:`[num_edges]` or :obj:`[num_edges, heads]`.
+        """
+        if values.dim() == 0 or values.size(0) != self.num_edges:
+            raise ValueError(
+                f"'values' must hold one entry for each of {self.num_edges} edges "
+                f"(got shape {list(values.shape)})"
+            )
+        return self._structure.to_graph_order(values)
+
+    def with_weight(self, weight: Tensor | Sequence[float] | None) -> Graph:
+        r"""Returns the same graph with other weights, sharing the structure.
+
+        Args:
+            weight (Tensor, optional): Weights in the order of :obj:`edge_index`,
+                :obj:`[num_edges]` or :obj:`[num_edges, heads]`; :obj:`None` for no weights.
+        """
+        if weight is None:
+            return Graph(self._structure)
+        values = as_weight(weight, self.num_edges, self.device)
+        return Graph(self._structure, self._structure.to_graph_order(values))
+
+    def to(self, device: torch.device | str) -> Graph:
+        r"""Returns the graph on :obj:`device`, itself if it is there already.
+
+        Args:
+            device (torch.device or str): The device.
+        """
+        structure = self._structure.to(device)
+        if structure is self._structure:
+            return self
+        return Graph(structure, None if self.weight is None else self.weight.to(device))
+
+    def __reduce__(self) -> tuple[type[Graph], tuple[Structure, Tensor | None]]:
+        r"""Copies and pickles structure and weights, not the cache."""
+        return Graph, (self._structure, self.weight)
+
+    def __repr__(self) -> str:
+        r"""Shows the sizes, and the device unless it is the CPU."""
+        facts: dict[str, object] = {"num_src": self.num_src, "num_dst": self.num_dst}
+        if self.num_src == self.num_dst:
+            facts = {"num_nodes": self.num_nodes}
+        facts |= {"num_edges": self.num_edges, "weighted": self.weight is not None}
+        if self.weight is not None and self.weight.dim() == 2:
+            facts["heads"] = self.weight.size(1)
+        facts["num_graphs"] = self.num_graphs
+        if self.device.type != "cpu":
+            facts["device"] = str(self.device)
+        return f"Graph({', '.join(f'{name}={value!r}' for name, value in facts.items())})"
