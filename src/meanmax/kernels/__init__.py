@@ -1,0 +1,7 @@
+r"""Tilted sums: the one primitive behind all aggregators, on three backends."""
+
+from meanmax.kernels.autograd import tilted_aggregate
+from meanmax.kernels.form import Form
+from meanmax.kernels.select import use_backend
+
+__all__ = ["Form", "tilted_aggregate", "use_backend"]

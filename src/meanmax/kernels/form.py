@@ -1,0 +1,62 @@
+r"""What is to be computed: the aggregator and the form it is written in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Kind = Literal["lp", "polynomial", "softmax"]
+Normalize = Literal["weighted", "sum", "paper"]
+Shift = Literal["consistent", "paper"]
+Sign = Literal["shift", "abs"]
+
+LOWER_BOUND: dict[str, float] = {"lp": 1.0, "polynomial": 0.0, "softmax": 0.0}
+PARAMETER: dict[str, str] = {"lp": "p", "polynomial": "alpha", "softmax": "gamma"}
+
+
+@dataclass(frozen=True)
+class Form:
+    r"""One aggregator in one of its forms, as the kernels see it.
+
+    The sign convention is not part of it: :obj:`sign="abs"` is :math:`\mu = 0` on :math:`|z|`.
+
+    Args:
+        kind (str): :obj:`"lp"`, :obj:`"polynomial"` or :obj:`"softmax"`.
+        normalize (str, optional): What the tilted mean is divided by. :obj:`"weighted"`: the
+            tilted weights; :obj:`"sum"`: the same, times :math:`A_v`; :obj:`"paper"`: as printed,
+            which leaves the weight out of the softmax's denominator. No effect on Lp.
+            (default: :obj:`"weighted"`)
+        shift (str, optional): What Lp adds back: :math:`\mu A_v^{1/p}` (:obj:`"consistent"`) or
+            :math:`\mu` (:obj:`"paper"`). No effect on the others. (default: :obj:`"consistent"`)
+    """
+
+    kind: Kind
+    normalize: Normalize = "weighted"
+    shift: Shift = "consistent"
+
+    def __post_init__(self) -> None:
+        check_choice("kind", self.kind, get_args(Kind))
+        check_choice("normalize", self.normalize, get_args(Normalize))
+        check_choice("shift", self.shift, get_args(Shift))
+
+    @property
+    def unit_denominator(self) -> bool:
+        r"""Whether the denominator leaves the edge weights out (Eq. 15 as printed)."""
+        return self.kind == "softmax" and self.normalize == "paper"
+
+    @property
+    def times_weight(self) -> bool:
+        r"""Whether the tilted mean is multiplied by :math:`A_v`."""
+        return self.kind != "lp" and self.normalize == "sum"
+
+    @property
+    def has_mu(self) -> bool:
+        r"""Whether the features are measured from :math:`\mu`."""
+        return self.kind != "softmax"
+
+
+def check_choice(name: str, got: object, allowed: tuple[str, ...]) -> None:
+    r"""Raises a :class:`ValueError` that lists the allowed values unless :obj:`got` is one."""
+    if got not in allowed:
+        listed = ", ".join(repr(value) for value in allowed)
+        raise ValueError(f"'{name}' must be one of {listed} (got {got!r})")

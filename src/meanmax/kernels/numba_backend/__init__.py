@@ -1,0 +1,1 @@
+r"""Fused multi-threaded CPU kernels."""

@@ -1,0 +1,240 @@
+r"""The numba backend: fused kernels over CSR rows forward and CSC rows backward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from meanmax.graph import Graph
+from meanmax.kernels.form import Form
+from meanmax.kernels.gradients import Gradients
+from meanmax.kernels.numba_backend import mean, norm, tilt
+from meanmax.kernels.numba_backend.exact import Exact, exact_forward
+from meanmax.kernels.numba_backend.plan import Array, Plan, Weights, plan_of
+from meanmax.kernels.precision import Precision, precision_of
+from meanmax.kernels.scaling import (
+    Channel,
+    channel_table,
+    check_features,
+    origin_of,
+    recentre,
+    saturate,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    r"""What the forward pass leaves for the backward pass.
+
+    :obj:`first` and :obj:`second` are :math:`1/S` and the mean for the tilted means, and
+    :math:`S^{1/p-1}` and :math:`S^{1/p} \log S` for the norm. :obj:`average` is that of the
+    means per graph and channel.
+    """
+
+    form: Form
+    plan: Plan
+    weights: Weights
+    x: Array
+    table: Array
+    rows: Array | None
+    first: Array | None
+    second: Array | None
+    lost: Array
+    out: Array
+    exact: Exact | None
+    average: Array | None
+
+    @property
+    def limits(self) -> Precision:
+        r"""The limits of the dtype."""
+        return precision_of(self.x.dtype.name)
+
+
+def forward(
+    x: Tensor, graph: Graph, theta: Tensor, weight: Tensor | None, mu: Tensor | None, form: Form
+) -> tuple[Tensor, State]:
+    r"""Aggregates; the arguments are those of :func:`meanmax.kernels.reference.reference`."""
+    plan = plan_of(graph)
+    weights = plan.weights(weight, x.dtype)
+    features = x.detach().contiguous().numpy()
+    high, low = _channel_range(plan, features)
+    check_features(high, low)
+    origin = origin_of(low, mu, form)
+    table = channel_table(high, low, origin, theta.detach(), form).numpy()
+    out = np.empty((plan.num_dst, features.shape[1]), features.dtype)
+    state = _fast_forward(plan, weights, features, table, out, form)
+    return torch.from_numpy(out), state
+
+
+def backward(state: State, grad: Tensor, *, need_weight: bool, mu_is_minimum: bool) -> Gradients:
+    r"""The gradients of everything, given that of the output."""
+    g = grad.detach().contiguous().numpy()
+    plan, x = state.plan, state.x
+    dx = np.empty_like(x)
+    theta, direct, moved = _fast_backward(state, g, dx)
+    if state.exact is not None:
+        exact_theta, exact_moved = state.exact.backward(state, g, dx)
+        theta = theta + exact_theta
+        moved = moved + exact_moved
+    mu_grad = None
+    if state.form.has_mu:
+        mu_grad = _per_graph(direct, plan.row_blocks, len(plan.dst_bounds) - 1)
+        mu_grad -= _per_graph(moved, plan.source_blocks, len(plan.src_bounds) - 1)
+        if mu_is_minimum:
+            _spread(plan, x, state.table, mu_grad, dx)
+    return Gradients(
+        x=torch.from_numpy(dx),
+        theta=saturate(torch.from_numpy(theta), grad.dtype),
+        weight=torch.from_numpy(_weight_backward(state, g)) if need_weight else None,
+        mu=None if mu_grad is None else saturate(torch.from_numpy(mu_grad), grad.dtype),
+    )
+
+
+def _channel_range(plan: Plan, x: Array) -> tuple[Tensor, Tensor]:
+    blocks = plan.node_blocks
+    high, low = np.empty((2, len(blocks), x.shape[1]), x.dtype)
+    finite = np.empty(len(blocks), np.bool_)
+    tilt.channel_range(blocks, x, high, low, finite)
+    if not finite.all():
+        high[~finite] = np.nan
+    num_graphs = len(plan.src_bounds) - 1
+    per_graph = np.zeros((2, num_graphs, x.shape[1]), x.dtype)
+    if len(blocks):
+        owners, starts = np.unique(blocks[:, 2], return_index=True)
+        per_graph[0, owners] = np.maximum.reduceat(high, starts)
+        per_graph[1, owners] = np.minimum.reduceat(low, starts)
+    return torch.from_numpy(per_graph[0]), torch.from_numpy(per_graph[1])
+
+
+def _fast_forward(
+    plan: Plan, weights: Weights, x: Array, table: Array, out: Array, form: Form
+) -> State:
+    limits = precision_of(x.dtype.name)
+    dtype, heads = x.dtype.type, weights.edge.shape[1]
+    channels = x.shape[1]
+    rows = first = second = average = None
+    if form.unit_denominator:
+        lost = np.ones(plan.num_dst, np.bool_)
+    else:
+        lost = np.empty(plan.num_dst, np.bool_)
+        first, second = np.empty((2, plan.num_dst, channels), x.dtype)
+        shared = (plan.row_blocks, plan.rowptr, plan.col, weights.edge)
+        if form.kind == "lp":
+            rows = np.empty_like(x)
+            tilt.tilt_lp(plan.node_blocks, x, table, rows, dtype(limits.floor))
+            norm.norm_forward(
+                *shared, rows, table, weights.total, weights.delicate, dtype(limits.lost),
+                form.shift == "consistent", first, second, out, lost,
+            )  # fmt: skip
+        else:
+            rows = np.empty((len(x), 2 * channels), x.dtype)
+            if form.kind == "softmax":
+                tilt.tilt_softmax(plan.node_blocks, x, table, rows, channels // heads)
+            else:
+                tilt.tilt_polynomial(
+                    plan.node_blocks, x, table, rows, channels // heads, dtype(limits.floor)
+                )
+            ratio_sum = np.zeros((len(plan.row_blocks), channels))
+            counted = np.zeros(len(plan.row_blocks))
+            mean.mean_forward(
+                *shared, rows, table, weights.total, weights.delicate, dtype(limits.lost),
+                form.times_weight, form.kind == "polynomial", first, second, out, lost, ratio_sum,
+                counted,
+            )  # fmt: skip
+            average = _average(plan, ratio_sum, counted).astype(x.dtype)
+    exact = exact_forward(plan, weights, x, table, form, lost, out) if lost.any() else None
+    return State(form, plan, weights, x, table, rows, first, second, lost, out, exact, average)
+
+
+def _fast_backward(state: State, g: Array, dx: Array) -> tuple[Array, Array, Array]:
+    r"""Returns the parameter's gradient and, per block, what reaches and what leaves the origin."""
+    plan, table, x, form = state.plan, state.table, state.x, state.form
+    theta = np.zeros((len(plan.source_blocks), x.shape[1]))
+    direct, moved = np.zeros(len(plan.row_blocks)), np.zeros(len(plan.source_blocks))
+    if state.first is None or state.second is None or state.rows is None:
+        dx[...] = 0
+        return theta.sum(axis=0), direct, moved
+    total = state.weights.total
+    pulled = np.empty((plan.num_dst, state.rows.shape[1]), x.dtype)
+    transposed = (
+        plan.source_blocks, plan.colptr, plan.row, state.weights.transposed, pulled, x,
+    )  # fmt: skip
+    if form.kind == "lp":
+        entropy, roots = np.zeros((2, len(plan.row_blocks), x.shape[1]))
+        norm.norm_pullback(
+            plan.row_blocks, g, state.first, state.second, total, table,
+            form.shift == "consistent", pulled, entropy, roots, direct,
+        )  # fmt: skip
+        norm.norm_backward(*transposed, table, dx, theta, moved)
+        return _norm_theta(state, theta, entropy, roots), direct, moved
+    assert state.average is not None
+    middle, log_middle = (
+        point.numpy()
+        for point in recentre(torch.from_numpy(state.average), torch.from_numpy(table), form)
+    )
+    mean.mean_pullback(
+        plan.row_blocks, g, state.first, state.second, total, middle, form.times_weight, pulled,
+        direct,
+    )  # fmt: skip
+    if form.kind == "softmax":
+        mean.softmax_backward(*transposed, state.rows, table, middle, dx, theta)
+        power = 2
+    else:
+        limit = x.dtype.type(state.limits.largest)
+        mean.polynomial_backward(
+            *transposed, table, middle, log_middle, dx, theta, limit, moved
+        )
+        power = 1
+    scale = table[plan.source_blocks[:, 2], Channel.SCALE].astype(np.float64)
+    return (theta * scale**power).sum(axis=0), direct, moved
+
+
+def _norm_theta(state: State, theta: Array, entropy: Array, roots: Array) -> Array:
+    table, plan = state.table.astype(np.float64), state.plan
+    p = table[0, Channel.THETA]
+    nodes = (theta * table[plan.source_blocks[:, 2], Channel.RANGE]).sum(axis=0)
+    rows = entropy * table[plan.row_blocks[:, 2], Channel.RANGE]
+    rows = rows + roots * table[plan.row_blocks[:, 2], Channel.MU]
+    value: Array = nodes / p - rows.sum(axis=0) / p**2
+    return value
+
+
+def _weight_backward(state: State, g: Array) -> Array:
+    plan, total, form = state.plan, state.weights.total, state.form
+    weight_grad = np.zeros_like(state.weights.edge)
+    shared = (plan.row_blocks, plan.rowptr, plan.col, state.rows, state.table, g, state.first)
+    if state.rows is not None and form.kind == "lp":
+        consistent = form.shift == "consistent"
+        norm.norm_weight_backward(*shared, total, state.lost, consistent, weight_grad)
+    elif state.rows is not None:
+        mean.mean_weight_backward(
+            *shared, state.second, total, state.lost, form.times_weight, weight_grad
+        )
+    if state.exact is not None:
+        state.exact.weight_backward(state, g, weight_grad)
+    return weight_grad
+
+
+def _average(plan: Plan, ratio_sum: Array, counted: Array) -> Array:
+    r"""The mean of the rows' means per graph and channel, over rows that are not lost."""
+    total = np.zeros((len(plan.dst_bounds) - 1, ratio_sum.shape[1]))
+    np.add.at(total, plan.row_blocks[:, 2], ratio_sum)
+    average: Array = total / np.maximum(_per_graph(counted, plan.row_blocks, len(total)), 1)[:, None]
+    return average
+
+
+def _per_graph(values: Array, blocks: Array, num_graphs: int) -> Array:
+    summed: Array = np.bincount(blocks[:, 2], weights=values, minlength=num_graphs)
+    return summed
+
+
+def _spread(plan: Plan, x: Array, table: Array, mu_grad: Array, dx: Array) -> None:
+    origin = np.ascontiguousarray(table[:, Channel.MU, 0])
+    count = np.empty(len(plan.node_blocks), np.int64)
+    tilt.count_origin(plan.node_blocks, x, origin, count)
+    ties = _per_graph(count, plan.node_blocks, len(origin))
+    share = (mu_grad / np.maximum(ties, 1)).astype(x.dtype)
+    tilt.spread_origin(plan.node_blocks, x, origin, share, dx)

@@ -1,0 +1,271 @@
+r"""Rows that underflow under the common shift, scaled by their own largest term: backward.
+
+What a source collects from such a row is formed edge by edge, from the row's own anchor, because
+the split into sums over the row that serves all others would cancel here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import prange
+
+from meanmax.kernels.numba_backend.extended import LOG2_E, split_weight
+from meanmax.kernels.numba_backend.launch import kernel, subroutine
+from meanmax.kernels.numba_backend.norm import weight_root
+from meanmax.kernels.numba_backend.tilt import (
+    INV_SCALE,
+    MU,
+    ONE,
+    RANGE,
+    STEEPNESS,
+    THETA,
+    TOP,
+    ZERO,
+    U,
+    relative_log,
+)
+from meanmax.kernels.numba_backend.transcendental import log, power_of_two
+from meanmax.kernels.scaling import Channel
+
+SCALE = int(Channel.SCALE)
+SOFTMAX, PRINTED_SOFTMAX, POLYNOMIAL, LP = 0, 1, 2, 3
+
+
+@subroutine
+def add_softmax_edge(
+    carried, pull, moment, start, width, part, lift, m, k, z, inv, peak, q, anchor, ratio
+):  # fmt: skip
+    r"""One edge's terms: the weight carried, the pull on the mean, and that times the distance."""
+    for c in range(start, start + width):
+        term = part * q[c] * (m[c] * power_of_two(k[c] + lift - peak[c]))
+        away = (z[c] - anchor[c]) * inv[c]
+        force = term * (away - ratio[c])
+        carried[c] += term
+        pull[c] += force
+        moment[c] += force * away
+
+
+@subroutine
+def add_printed_edge(
+    carried, pull, moment, start, width, a, m, k, z, inv, peak, q, anchor, ratio, share
+):  # fmt: skip
+    r"""The same where the denominator counts every neighbour as one."""
+    for c in range(start, start + width):
+        term = q[c] * (m[c] * power_of_two(k[c] - peak[c]))
+        away = (z[c] - anchor[c]) * inv[c]
+        force = term * ((a * away - ratio[c]) + anchor[c] * inv[c] * (a - share[c]))
+        carried[c] += term * a
+        pull[c] += force
+        moment[c] += force * away
+
+
+@subroutine
+def add_polynomial_edge(
+    carried, pull, moment, start, width, part, lift, m, k, z, inv, peak, q, anchor, ratio, highest
+):  # fmt: skip
+    r"""The same for the polynomial, where the distance is one of exponents."""
+    for c in range(start, start + width):
+        term = part * q[c] * (m[c] * power_of_two(k[c] + lift - peak[c]))
+        force = term * ((z[c] - anchor[c]) * inv[c] - ratio[c])
+        carried[c] += term
+        pull[c] += force
+        moment[c] += ZERO if term == ZERO else force * (k[c] - highest[c])
+
+
+@subroutine
+def add_norm_edge(
+    carried, moment, start, width, part, lift, m, k, peak, q, log_sum
+):  # fmt: skip
+    r"""The same for Lp: the term, and the term times its logarithm."""
+    for c in range(start, start + width):
+        term = part * q[c] * (m[c] * power_of_two(k[c] + lift - peak[c]))
+        carried[c] += term
+        moment[c] += ZERO if term == ZERO else term * (k[c] - peak[c] - log_sum[c])
+
+
+@subroutine
+def slope_tilts(z, mu, theta, mantissa, exponent, m, k):
+    r"""Copies a node's tilts; at the origin a power of one keeps its slope there, which is 1."""
+    for c in range(z.shape[0]):
+        edge = (z[c] <= mu[c]) & (theta[c] == ONE)
+        m[c] = ONE if edge else mantissa[c]
+        k[c] = ZERO if edge else exponent[c]
+
+
+@subroutine
+def bounded(value, limit):
+    r"""Clips to the largest finite number."""
+    value = value if value < limit else limit
+    return value if value > -limit else -limit
+
+
+@subroutine
+def finish_softmax(carried, pull, moment, table, grad, theta_sum, limit):
+    r"""Adds a source's collected terms to its gradient; returns their sum."""
+    steep = table[STEEPNESS]
+    for c in range(grad.shape[0]):
+        grad[c] += bounded(carried[c] + (steep[c] * pull[c] if pull[c] != ZERO else ZERO), limit)
+        theta_sum[c] += moment[c]
+    return 0.0
+
+
+@subroutine
+def finish_polynomial(carried, pull, moment, z, m, table, grad, theta_sum, limit):
+    r"""The same for the polynomial."""
+    mu, theta, scale, top, span = table[MU], table[THETA], table[SCALE], table[TOP], table[RANGE]
+    total = 0.0
+    for c in range(grad.shape[0]):
+        y, alpha = z[c] - mu[c], theta[c]
+        if y > ZERO:
+            d = carried[c] + pull[c] * scale[c] * (alpha / y)
+            if alpha >= ONE:
+                # The row's peak cancels: within a row the pulls sum to zero.
+                theta_sum[c] += (moment[c] / LOG2_E + pull[c] * log(m[c])) / alpha
+            else:
+                theta_sum[c] += pull[c] * relative_log(z[c], top[c], mu[c], span[c])
+        elif alpha == ONE:
+            d = scale[c] * pull[c]
+        else:
+            d = carried[c]
+            theta_sum[c] -= pull[c] * log(span[c])
+        d = bounded(d, limit)
+        grad[c] += d
+        total += d
+    return total
+
+
+@subroutine
+def finish_norm(carried, moment, z, m, table, grad, theta_sum, limit):
+    r"""The same for Lp."""
+    mu, theta = table[MU], table[THETA]
+    total = 0.0
+    for c in range(grad.shape[0]):
+        y = z[c] - mu[c]
+        d = ZERO
+        if y > ZERO:
+            d = carried[c] / y
+            theta_sum[c] += moment[c] / LOG2_E + carried[c] * log(m[c])
+        elif theta[c] == ONE:
+            d = carried[c]
+        d = bounded(d, limit)
+        grad[c] += d
+        total += d
+    return total
+
+
+@kernel()
+def exact_backward(
+    blocks, colptr, row_of, weight, slot, x, mantissa, exponent, table, kind, limit,
+    peak, pulled, anchor, ratio, extra, grad, theta_grad, origin,
+):  # fmt: skip
+    r"""Adds to the gradients what comes from the rows that have a :obj:`slot`.
+
+    :obj:`extra` holds what only one form needs: the largest exponent without weights
+    (polynomial), :math:`\sum a T / \sum T` (printed softmax), the sum's binary logarithm (Lp).
+    """
+    for b in prange(blocks.shape[0]):
+        t = table[blocks[b, 2]]
+        inv, theta_sum = t[INV_SCALE], theta_grad[b]
+        channels, heads = x.shape[1], weight.shape[1]
+        width = U(channels // heads)
+        carried, pull = np.empty(channels, x.dtype), np.empty(channels, x.dtype)
+        moment = np.empty(channels, x.dtype)
+        m, k = np.empty(channels, x.dtype), np.empty(channels, x.dtype)
+        collected = 0.0
+        for u in range(blocks[b, 0], blocks[b, 1]):
+            touched = False
+            z = x[u]
+            for e in range(colptr[u], colptr[u + 1]):
+                i = slot[row_of[e]]
+                if i < 0:
+                    continue
+                if not touched:
+                    touched = True
+                    for c in range(channels):
+                        carried[c] = ZERO
+                        pull[c] = ZERO
+                        moment[c] = ZERO
+                        m[c] = mantissa[u, c]
+                        k[c] = exponent[u, c]
+                    if kind == POLYNOMIAL or kind == LP:
+                        slope_tilts(z, t[MU], t[THETA], mantissa[u], exponent[u], m, k)
+                for h in range(heads):
+                    a = weight[e, h]
+                    start = U(h) * width
+                    if kind == PRINTED_SOFTMAX:
+                        add_printed_edge(
+                            carried, pull, moment, start, width, a, m, k, z, inv,
+                            peak[i], pulled[i], anchor[i], ratio[i], extra[i],
+                        )  # fmt: skip
+                        continue
+                    if not a > ZERO:
+                        continue
+                    near, power = split_weight(a)
+                    part, lift = x.dtype.type(near), x.dtype.type(power)
+                    if kind == SOFTMAX:
+                        add_softmax_edge(
+                            carried, pull, moment, start, width, part, lift, m, k, z, inv,
+                            peak[i], pulled[i], anchor[i], ratio[i],
+                        )  # fmt: skip
+                    elif kind == POLYNOMIAL:
+                        add_polynomial_edge(
+                            carried, pull, moment, start, width, part, lift, m, k, z, inv,
+                            peak[i], pulled[i], anchor[i], ratio[i], extra[i],
+                        )  # fmt: skip
+                    else:
+                        add_norm_edge(
+                            carried, moment, start, width, part, lift, m, k,
+                            peak[i], pulled[i], extra[i],
+                        )  # fmt: skip
+            if not touched:
+                continue
+            if kind == POLYNOMIAL:
+                collected += finish_polynomial(
+                    carried, pull, moment, z, m, t, grad[u], theta_sum, limit
+                )
+            elif kind == LP:
+                collected += finish_norm(carried, moment, z, m, t, grad[u], theta_sum, limit)
+            else:
+                finish_softmax(carried, pull, moment, t, grad[u], theta_sum, limit)
+        origin[b] = collected
+
+
+@kernel()
+def exact_weight_backward(
+    blocks, chosen, graph_of, rowptr, col, x, mantissa, exponent, table, kind, consistent,
+    times_weight, limit, total, peak, pulled, anchor, ratio, grad, out, weight_grad,
+):  # fmt: skip
+    r"""The gradient of the weights of the rows :obj:`chosen`, edge by edge."""
+    for b in prange(blocks.shape[0]):
+        channels, heads = x.shape[1], weight_grad.shape[1]
+        width = U(channels // heads)
+        root = np.empty(channels, x.dtype)
+        for i in range(blocks[b, 0], blocks[b, 1]):
+            v, t = chosen[i], table[graph_of[i]]
+            scale, inv, mu, theta = t[SCALE], t[INV_SCALE], t[MU], t[THETA]
+            top, q, base, mean = peak[i], pulled[i], anchor[i], ratio[i]
+            for h in range(heads):
+                a = total[v, h]
+                start = U(h) * width
+                whole = 0.0
+                if a > ZERO and kind == LP and consistent:
+                    weight_root(root, a, theta, start, width, True)
+                    for c in range(start, start + width):
+                        whole += grad[v, c] * mu[c] * root[c] / (theta[c] * a)
+                elif a > ZERO and times_weight:
+                    for c in range(start, start + width):
+                        whole += grad[v, c] * (out[v, c] / a)
+                for e in range(rowptr[v], rowptr[v + 1]):
+                    z, m, k = x[col[e]], mantissa[col[e]], exponent[col[e]]
+                    sum_ = whole
+                    for c in range(start, start + width):
+                        term = q[c] * (m[c] * power_of_two(k[c] - top[c]))
+                        if kind == LP:
+                            term = term / theta[c]
+                        elif kind == PRINTED_SOFTMAX:
+                            term = term * z[c]
+                        else:
+                            away = (z[c] - base[c]) * inv[c] - mean[c]
+                            term = term * (away * scale[c]) if term != ZERO else ZERO
+                        sum_ += bounded(term, limit)
+                    weight_grad[e, h] = bounded(sum_, limit) if a > ZERO else ZERO

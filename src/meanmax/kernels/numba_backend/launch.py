@@ -1,0 +1,81 @@
+r"""How compiled kernels are started: threads, forks and the cache on disk, in one place."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numba
+import torch
+
+_one_at_a_time = threading.Lock()  # numba's fallback thread pool aborts on concurrent launches
+_forked = False
+
+
+def _mark_fork() -> None:
+    global _forked
+    _forked = True
+
+
+if hasattr(os, "register_at_fork"):  # pragma: no branch
+    os.register_at_fork(after_in_child=_mark_fork)
+
+
+CONTRACTED = {"contract"}
+REORDERED = {"contract", "reassoc", "nsz"}
+
+subroutine = partial(numba.njit, error_model="numpy", fastmath=CONTRACTED)
+r"""Compiles a function that kernels call."""
+
+reordered_subroutine = partial(numba.njit, error_model="numpy", fastmath=REORDERED)
+r"""The same for loops whose sums may be reordered, which vectorises dot products."""
+
+
+class Kernel:
+    r"""A function over :obj:`prange` blocks, compiled on first use and cached on disk.
+
+    It runs on as many threads as PyTorch uses. A process forked from one that has already run a
+    kernel cannot use OpenMP again, so there the same code runs on one thread.
+
+    Args:
+        function (callable): The function to compile. Its helpers are subroutines.
+        reassociate (bool, optional): Whether sums within a loop may be reordered, which
+            vectorises dot products. (default: :obj:`False`)
+    """
+
+    def __init__(self, function: Callable[..., Any], *, reassociate: bool = False) -> None:
+        self._function = function
+        self._options = {
+            "error_model": "numpy",
+            "fastmath": REORDERED if reassociate else CONTRACTED,
+            "nogil": True,
+        }
+        self._parallel = self._cached()
+        self._serial: Callable[..., Any] | None = None
+
+    def __call__(self, *args: Any) -> None:
+        if _forked:
+            if self._serial is None:
+                self._serial = numba.njit(**self._options)(self._function)
+            self._serial(*args)
+            return
+        with _one_at_a_time:
+            numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
+            self._parallel(*args)
+
+    def __repr__(self) -> str:
+        return f"Kernel({self._function.__name__})"
+
+    def _cached(self) -> Callable[..., Any]:
+        try:
+            return numba.njit(parallel=True, cache=True, **self._options)(self._function)
+        except RuntimeError:  # no writable place for the cache: compile in every process
+            return numba.njit(parallel=True, **self._options)(self._function)
+
+
+def kernel(*, reassociate: bool = False) -> Callable[[Callable[..., Any]], Kernel]:
+    r"""Decorates a function as a :class:`Kernel`."""
+    return lambda function: Kernel(function, reassociate=reassociate)

@@ -1,0 +1,96 @@
+r"""The linear product, the floor that everything else is measured against, and the maximum."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import prange
+
+from meanmax.kernels.numba_backend.gather import block_dot, gather_sum
+from meanmax.kernels.numba_backend.launch import kernel
+from meanmax.kernels.numba_backend.tilt import ONE, ZERO, U
+
+
+@kernel()
+def product(blocks, pointer, neighbour, weight, x, out):
+    r"""Weighted sums over the rows of :obj:`pointer`, of the graph or of its transpose."""
+    for b in prange(blocks.shape[0]):
+        acc = np.empty(x.shape[1], x.dtype)
+        width = x.shape[1] // weight.shape[1]
+        for v in range(blocks[b, 0], blocks[b, 1]):
+            gather_sum(acc, x, neighbour, weight, pointer[v], pointer[v + 1], width)
+            row = out[v]
+            for c in range(x.shape[1]):
+                row[c] = acc[c]
+
+
+@kernel(reassociate=True)
+def product_weight_backward(blocks, rowptr, col, x, grad, weight_grad):
+    r"""The gradient of every edge weight: :math:`\langle g_v, x_u \rangle` per head."""
+    for b in prange(blocks.shape[0]):
+        width = x.shape[1] // weight_grad.shape[1]
+        for v in range(blocks[b, 0], blocks[b, 1]):
+            g = grad[v]
+            for e in range(rowptr[v], rowptr[v + 1]):
+                for h in range(weight_grad.shape[1]):
+                    weight_grad[e, h] = block_dot(g, x[col[e]], h * width, width)
+
+
+@kernel()
+def weight_sums(blocks, rowptr, weight, smallest, largest, total, delicate):
+    r"""Sums the weights of every row and marks rows whose weights leave the safe range."""
+    for b in prange(blocks.shape[0]):
+        for v in range(blocks[b, 0], blocks[b, 1]):
+            outside = False
+            for h in range(weight.shape[1]):
+                a = ZERO * weight[0, 0]
+                for e in range(rowptr[v], rowptr[v + 1]):
+                    w = weight[e, h]
+                    a += w
+                    outside |= ((w > ZERO) & (w < smallest)) | (w > largest)
+                total[v, h] = a
+            delicate[v] = outside
+
+
+@kernel()
+def maximum(blocks, rowptr, col, weight, x, out, ties):
+    r"""The largest neighbour of positive weight and how many attain it; 0 where there is none."""
+    for b in prange(blocks.shape[0]):
+        heads = weight.shape[1]
+        width = x.shape[1] // heads
+        for v in range(blocks[b, 0], blocks[b, 1]):
+            best, count = out[v], ties[v]
+            for c in range(x.shape[1]):
+                best[c] = ZERO
+                count[c] = ZERO
+            for e in range(rowptr[v], rowptr[v + 1]):
+                z = x[col[e]]
+                for h in range(heads):
+                    if not weight[e, h] > ZERO:
+                        continue
+                    start = U(h) * U(width)
+                    for c in range(start, start + U(width)):
+                        first = count[c] == ZERO
+                        more = first | (z[c] > best[c])
+                        equal = ONE if z[c] == best[c] else ZERO
+                        count[c] = ONE if more else count[c] + equal
+                        best[c] = z[c] if more else best[c]
+
+
+@kernel()
+def maximum_backward(blocks, colptr, row_of, weight, x, out, share, grad):
+    r"""Gives each neighbour that attains the maximum its equal share of the gradient."""
+    for b in prange(blocks.shape[0]):
+        heads = weight.shape[1]
+        width = x.shape[1] // heads
+        for u in range(blocks[b, 0], blocks[b, 1]):
+            z, grad_row = x[u], grad[u]
+            for c in range(x.shape[1]):
+                grad_row[c] = ZERO
+            for e in range(colptr[u], colptr[u + 1]):
+                best, part = out[row_of[e]], share[row_of[e]]
+                for h in range(heads):
+                    if not weight[e, h] > ZERO:
+                        continue
+                    start = U(h) * U(width)
+                    for c in range(start, start + U(width)):
+                        grad_row[c] += part[c] if z[c] == best[c] else ZERO

@@ -1,0 +1,121 @@
+r"""What the kernels derive from a graph once: numpy views, blocks of work, sums of weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from meanmax.graph import Graph
+from meanmax.kernels.numba_backend.linear import weight_sums
+from meanmax.kernels.precision import precision_of
+
+Array = npt.NDArray
+NUM_BLOCKS = 64
+ROW_COST = 4  # a row costs about as much as this many edges
+
+
+def blocks_of(cost: Array, bounds: Array) -> Array:
+    r"""Cuts rows into blocks of equal cost, none of which spans two graphs.
+
+    The cut does not depend on the number of threads, and neither does anything that is summed
+    over blocks.
+
+    Args:
+        cost (ndarray): Cumulative cost before each row, one longer than there are rows.
+        bounds (ndarray): First row of each graph, one longer than there are graphs.
+
+    Returns:
+        Rows :obj:`(first, last, graph)`, int64.
+    """
+    goals = np.linspace(cost[0], cost[-1], NUM_BLOCKS + 1)[1:-1]
+    cuts = np.unique(np.concatenate([bounds, np.searchsorted(cost, goals)]))
+    first, last = cuts[:-1], cuts[1:]
+    graph = np.searchsorted(bounds, first, side="right") - 1
+    return np.ascontiguousarray(np.stack([first, last, graph], axis=1), dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    r"""Edge weights and their sums per row.
+
+    Args:
+        edge (ndarray): Weights in CSR order, :obj:`[num_edges, heads]`.
+        total (ndarray): Their sums, :obj:`[num_dst, heads]`.
+        delicate (ndarray): Rows with weights that the common shift is not safe for.
+        csc_to_csr (ndarray): The position in CSR order of each edge in CSC order.
+    """
+
+    edge: Array
+    total: Array
+    delicate: Array
+    csc_to_csr: Array
+
+    @cached_property
+    def transposed(self) -> Array:
+        r"""The weights in CSC order."""
+        return self.edge[self.csc_to_csr]
+
+
+class Plan:
+    r"""Numpy views and blocks of a graph. Made by :func:`plan_of`, which remembers it."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.num_src, self.num_dst = graph.num_src, graph.num_dst
+        self.rowptr, self.col = graph.rowptr.numpy(), graph.col.numpy()
+        self._graph_parts = graph
+        self.src_bounds, self.dst_bounds = graph.src_ptr.numpy(), graph.dst_ptr.numpy()
+        self.row_blocks = blocks_of(_edge_cost(self.rowptr), self.dst_bounds)
+        self.node_blocks = blocks_of(np.arange(self.num_src + 1), self.src_bounds)
+        self._weights: dict[torch.dtype, Weights] = {}
+
+    @cached_property
+    def colptr(self) -> Array:
+        r"""First edge of each source, CSC."""
+        return self._graph_parts.colptr.numpy()
+
+    @cached_property
+    def row(self) -> Array:
+        r"""Target of each edge in CSC order."""
+        return self._graph_parts.row.numpy()
+
+    @cached_property
+    def source_blocks(self) -> Array:
+        r"""Blocks of sources of equal cost in the transposed graph."""
+        return blocks_of(_edge_cost(self.colptr), self.src_bounds)
+
+    def weights(self, given: Tensor | None, dtype: torch.dtype) -> Weights:
+        r"""The weights a call uses: those :obj:`given`, or the graph's own, remembered."""
+        if given is not None:
+            return self._sum_up(given.detach().to(dtype).contiguous().numpy())
+        if dtype not in self._weights:
+            own = self._graph_parts.weight
+            if own is None:
+                own = torch.ones(len(self.col), 1, dtype=dtype)
+            edge = own.detach().to(dtype).reshape(len(self.col), -1).contiguous().numpy()
+            self._weights[dtype] = self._sum_up(edge)
+        return self._weights[dtype]
+
+    def _sum_up(self, edge: Array) -> Weights:
+        total = np.empty((self.num_dst, edge.shape[1]), edge.dtype)
+        delicate = np.empty(self.num_dst, np.bool_)
+        limits = precision_of(edge.dtype.name)
+        bounds = np.array([limits.smallest_weight, limits.largest_weight], edge.dtype)
+        weight_sums(self.row_blocks, self.rowptr, edge, bounds[0], bounds[1], total, delicate)
+        return Weights(edge, total, delicate, self._graph_parts.csc_to_csr.numpy())
+
+
+def plan_of(graph: Graph) -> Plan:
+    r"""The graph's plan, made at first use."""
+    if "numba_plan" not in graph.cache:
+        graph.cache["numba_plan"] = Plan(graph)
+    plan: Plan = graph.cache["numba_plan"]
+    return plan
+
+
+def _edge_cost(pointer: Array) -> Array:
+    return pointer.astype(np.int64) + ROW_COST * np.arange(len(pointer))

@@ -1,0 +1,142 @@
+r"""The node-wise work: channel ranges and the tilt of every source.
+
+Literal numbers are float32 throughout the kernels: numba would widen float32 arithmetic to
+float64 for a Python literal, and float32 constants widen by themselves where the data is float64.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import prange
+
+from meanmax.kernels.numba_backend.launch import kernel, subroutine
+from meanmax.kernels.numba_backend.transcendental import exp, log
+from meanmax.kernels.scaling import Channel
+
+U = np.uint64
+ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
+TOP, CENTRE, INV_SCALE = int(Channel.TOP), int(Channel.CENTRE), int(Channel.INV_SCALE)
+MU, RANGE = int(Channel.MU), int(Channel.RANGE)
+THETA, STEEPNESS = int(Channel.THETA), int(Channel.STEEPNESS)
+
+
+@kernel()
+def channel_range(blocks, x, high, low, finite):
+    r"""Largest and smallest feature of every block and channel, and whether all are finite."""
+    for b in prange(blocks.shape[0]):
+        top, bottom, poison = high[b], low[b], np.zeros(x.shape[1], x.dtype)
+        first = x[blocks[b, 0]]
+        for c in range(x.shape[1]):
+            top[c] = first[c]
+            bottom[c] = first[c]
+        for u in range(blocks[b, 0], blocks[b, 1]):
+            row = x[u]
+            for c in range(x.shape[1]):
+                z = row[c]
+                top[c] = z if z > top[c] else top[c]
+                bottom[c] = z if z < bottom[c] else bottom[c]
+                poison[c] += z * ZERO  # NaN from the first entry that is not finite
+        finite[b] = 1
+        for c in range(x.shape[1]):
+            if poison[c] != ZERO:
+                finite[b] = 0
+
+
+@subroutine
+def relative_log(z, top, mu, span):
+    r""":math:`\log(y / y_{max})` for a feature above :math:`\mu`, accurate at both ends.
+
+    Near the top the quotient's distance from one, :math:`z - z_{max}`, is known exactly, so take
+    :math:`\log(1 + d)` and put back what rounding :math:`1 + d` lost; further down the quotient
+    itself is the accurate one.
+    """
+    d = (z - top) / span
+    near = d > -HALF
+    f = ONE + d if near else (z - mu) / span
+    lost = (d - (f - ONE)) / f if near else ZERO
+    return log(f) + lost
+
+
+@subroutine
+def tilt_power(z, top, mu, span, theta):
+    r""":math:`(y / y_{max})^\theta` with :math:`0^0 = 1`; exact for :math:`\theta = 1`."""
+    tilt = exp(theta * relative_log(z, top, mu, span))
+    tilt = (z - mu) / span if theta == ONE else tilt
+    at_origin = ONE if theta == ZERO else ZERO
+    return tilt if z > mu else at_origin
+
+
+@kernel()
+def tilt_softmax(blocks, x, table, rows, width):
+    r"""Writes blocks :math:`[T, T \hat v]` with :math:`T = e^{\gamma (z - z_{max})}`."""
+    for b in prange(blocks.shape[0]):
+        t = table[blocks[b, 2]]
+        top, centre, inv, steep = t[TOP], t[CENTRE], t[INV_SCALE], t[STEEPNESS]
+        for u in range(blocks[b, 0], blocks[b, 1]):
+            row, z = rows[u], x[u]
+            for h in range(x.shape[1] // width):
+                start, pair = U(h) * U(width), U(h) * U(2 * width)
+                for i in range(U(width)):
+                    c = start + i
+                    tilt = exp(steep[c] * ((z[c] - top[c]) * inv[c]))
+                    row[pair + i] = tilt
+                    row[pair + U(width) + i] = tilt * ((z[c] - centre[c]) * inv[c])
+
+
+@kernel()
+def tilt_polynomial(blocks, x, table, rows, width, floor):
+    r"""Writes blocks :math:`[T, T \hat v]` with :math:`T = (y / y_{max})^\alpha`.
+
+    Above :math:`\mu` no tilt falls below :obj:`floor`, so that a sum of exactly 0 tells that all
+    neighbours sit at :math:`\mu`.
+    """
+    for b in prange(blocks.shape[0]):
+        t = table[blocks[b, 2]]
+        top, centre, inv, mu = t[TOP], t[CENTRE], t[INV_SCALE], t[MU]
+        span, theta = t[RANGE], t[THETA]
+        for u in range(blocks[b, 0], blocks[b, 1]):
+            row, z = rows[u], x[u]
+            for h in range(x.shape[1] // width):
+                start, pair = U(h) * U(width), U(h) * U(2 * width)
+                for i in range(U(width)):
+                    c = start + i
+                    tilt = tilt_power(z[c], top[c], mu[c], span[c], theta[c])
+                    tilt = floor if (tilt < floor) & (z[c] > mu[c]) else tilt
+                    row[pair + i] = tilt
+                    row[pair + U(width) + i] = tilt * ((z[c] - centre[c]) * inv[c])
+
+
+@kernel()
+def tilt_lp(blocks, x, table, rows, floor):
+    r"""Writes :math:`T = (y / y_{max})^p`, at least :obj:`floor` above :math:`\mu`."""
+    for b in prange(blocks.shape[0]):
+        t = table[blocks[b, 2]]
+        top, mu, span, theta = t[TOP], t[MU], t[RANGE], t[THETA]
+        for u in range(blocks[b, 0], blocks[b, 1]):
+            row, z = rows[u], x[u]
+            for c in range(x.shape[1]):
+                tilt = tilt_power(z[c], top[c], mu[c], span[c], theta[c])
+                row[c] = floor if (tilt < floor) & (z[c] > mu[c]) else tilt
+
+
+@kernel()
+def spread_origin(blocks, x, mu, share, grad):
+    r"""Adds each graph's share of :math:`\mu`'s gradient to the features that attain it."""
+    for b in prange(blocks.shape[0]):
+        origin, part = mu[blocks[b, 2]], share[blocks[b, 2]]
+        for u in range(blocks[b, 0], blocks[b, 1]):
+            row, z = grad[u], x[u]
+            for c in range(x.shape[1]):
+                row[c] += part if z[c] == origin else ZERO
+
+
+@kernel()
+def count_origin(blocks, x, mu, count):
+    r"""How many features of every block attain their graph's :math:`\mu`."""
+    for b in prange(blocks.shape[0]):
+        origin, ties = mu[blocks[b, 2]], 0
+        for u in range(blocks[b, 0], blocks[b, 1]):
+            z = x[u]
+            for c in range(x.shape[1]):
+                ties += 1 if z[c] == origin else 0
+        count[b] = ties

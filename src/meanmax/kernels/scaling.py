@@ -1,0 +1,139 @@
+r"""How each channel is scaled before its exponentials are taken.
+
+All kernels work on numbers of order one: a feature :math:`z` of a channel enters as
+:math:`\hat v = (z - \mathrm{centre}) / \mathrm{scale}` with :math:`|\hat v| \leq 1`, and its tilt
+is measured from the channel's largest feature. What a channel needs for that is one column of a
+small table per graph.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+from meanmax.kernels.form import Form
+
+STEEP = 16.0
+STEEP_POWER = 100.0
+RECENTRED_POWER = 8.0
+
+
+class Channel(IntEnum):
+    r"""The rows of the table."""
+
+    TOP = 0
+    r"""The largest feature."""
+    CENTRE = 1
+    r"""What is subtracted from features before they are averaged."""
+    SCALE = 2
+    r"""What they are divided by then: a power of two, so that nothing is rounded."""
+    INV_SCALE = 3
+    r"""Its inverse."""
+    MU = 4
+    r"""The origin :math:`\mu`, the same in all channels."""
+    RANGE = 5
+    r""":math:`y_{max}`, the distance from :math:`\mu` to the top; 1 where that is 0."""
+    THETA = 6
+    r"""The parameter."""
+    STEEPNESS = 7
+    r"""The derivative of the tilt in :math:`\hat v`, up to the node's own factor."""
+
+
+def channel_table(high: Tensor, low: Tensor, mu: Tensor, theta: Tensor, form: Form) -> Tensor:
+    r"""The table :obj:`[num_graphs, len(Channel), channels]`.
+
+    The centre decides how much cancellation the averages suffer. For the softmax it is the top
+    where features sit on a large offset or the tilt is so steep that only those near the top
+    count, and 0 elsewhere, so that one outlier does not cost the others their digits. For the
+    polynomial it is :math:`\mu` unless the power is large, for the same reason.
+
+    Args:
+        high (Tensor): Largest feature per graph and channel, :obj:`[num_graphs, channels]`.
+        low (Tensor): Smallest feature per graph and channel.
+        mu (Tensor): The origin per graph, :obj:`[num_graphs]`.
+        theta (Tensor): The parameter per channel, :obj:`[channels]`.
+        form (Form): What is computed.
+    """
+    origin = mu.unsqueeze(1).expand_as(high)
+    theta = theta.expand_as(high)
+    if form.kind == "softmax":
+        offset_or_steep = (high - low < high.abs()) | (theta * high.abs() > STEEP)
+        centre = torch.where(offset_or_steep, high, 0.0)
+    else:
+        centre = torch.where(theta >= STEEP_POWER, high, origin)
+    scale = _next_power_of_two(torch.maximum((high - centre).abs(), (low - centre).abs()))
+    span = high - origin
+    span = torch.where(span > 0, span, 1.0)
+    slope = theta * scale if form.kind == "softmax" else scale / span
+    slope = slope.clamp(max=torch.finfo(high.dtype).max)
+    table = (high, centre, scale, 1 / scale, origin, span, theta, slope)
+    return torch.stack(table, dim=1).contiguous()
+
+
+def recentre(average: Tensor, table: Tensor, form: Form) -> tuple[Tensor, Tensor]:
+    r"""The point that the backward pass measures means and logarithms of tilts from.
+
+    It cancels means against features, and less is left to cancel if both are measured from the
+    average mean of the channel. Small powers weigh features of very different size, which that
+    would cost digits; they keep the centre.
+
+    Args:
+        average (Tensor): The average of the rows' means, :obj:`[num_graphs, channels]`.
+        table (Tensor): The channel table.
+        form (Form): What is computed.
+
+    Returns:
+        The point and, for powers, its relative logarithm, both :obj:`[num_graphs, channels]`.
+    """
+    if form.kind == "softmax":
+        return average, torch.zeros_like(average)
+    steep = table[:, Channel.THETA] >= RECENTRED_POWER
+    middle = torch.where(steep, average, 0.0)
+    y = table[:, Channel.CENTRE] - table[:, Channel.MU] + table[:, Channel.SCALE] * middle
+    ratio = torch.where(steep & (y > 0), y / table[:, Channel.RANGE], 1.0)
+    return middle, ratio.log()
+
+
+def check_features(high: Tensor, low: Tensor) -> None:
+    r"""Raises a :class:`ValueError` unless the features are finite and their spread is."""
+    if not bool((torch.isfinite(high) & torch.isfinite(low)).all()):
+        raise ValueError(
+            "'x' must be finite (got NaN or infinite features); remove or impute them, e.g. with "
+            "torch.nan_to_num"
+        )
+    if high.numel() and not bool(torch.isfinite(high.amax() - low.amin())):
+        raise ValueError(
+            f"The spread of 'x' must fit {high.dtype} (got features from {low.amin():.3g} to "
+            f"{high.amax():.3g}); rescale them or pass float64"
+        )
+
+
+def origin_of(low: Tensor, mu: Tensor | None, form: Form) -> Tensor:
+    r"""The origin of every graph: :obj:`mu`, or the minimum of its features."""
+    if not form.has_mu:
+        return low.new_zeros(low.size(0))
+    smallest = low.amin(dim=1) if low.size(1) else low.new_zeros(low.size(0))
+    if mu is None:
+        return smallest
+    if bool((mu > smallest).any()):
+        raise ValueError(
+            f"'mu' must not exceed the smallest feature of its graph (got {mu.max().item():.6g} "
+            f"where the features begin at {smallest.min().item():.6g})"
+        )
+    return mu.detach().to(low.dtype)
+
+
+def saturate(values: Tensor, dtype: torch.dtype) -> Tensor:
+    r"""Casts to :obj:`dtype`; what exceeds its range becomes its largest finite number."""
+    limit = torch.finfo(dtype).max
+    return values.clamp(-limit, limit).to(dtype)
+
+
+def _next_power_of_two(values: Tensor) -> Tensor:
+    info = torch.finfo(values.dtype)
+    exponent = torch.frexp(torch.where(values > 0, values, 0.5))[1]
+    # Its inverse must be a normal number too.
+    largest = -torch.frexp(torch.tensor(info.tiny))[1].item() + 1
+    return torch.ldexp(torch.ones_like(values), exponent.clamp(-largest, largest))

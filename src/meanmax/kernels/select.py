@@ -1,0 +1,87 @@
+r"""Which backend computes, decided in one place.
+
+:obj:`"numba"` serves float32 and float64 on the CPU, :obj:`"torch"` every device, and
+:obj:`"reference"` is the definition the others are tested against. :obj:`"auto"` takes numba
+where it can. The choice is, in this order: the :obj:`backend` argument of a call, the innermost
+:class:`use_backend`, the environment variable :obj:`MEANMAX_BACKEND`, :obj:`"auto"`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import warnings
+from contextvars import ContextVar, Token
+from functools import lru_cache
+from types import ModuleType
+
+from torch import Tensor
+
+from meanmax.graph import Graph
+from meanmax.kernels.form import check_choice
+
+BACKENDS = ("auto", "numba", "torch", "reference")
+_chosen: ContextVar[str | None] = ContextVar("meanmax_backend", default=None)
+
+
+class use_backend:  # noqa: N801 - used like a function
+    r"""Chooses the backend inside a :obj:`with` block.
+
+    .. code-block:: python
+
+        with meanmax.use_backend("torch"):
+            out = meanmax.functional.lp(x, graph, 2.0)
+    """
+
+    def __init__(self, name: str) -> None:
+        check_choice("backend", name, BACKENDS)
+        self.name = name
+        self._token: Token[str | None] | None = None
+
+    def __enter__(self) -> None:
+        self._token = _chosen.set(self.name)
+
+    def __exit__(self, *_: object) -> None:
+        assert self._token is not None
+        _chosen.reset(self._token)
+
+
+def select_backend(
+    x: Tensor, graph: Graph, name: str | None = None
+) -> tuple[str, ModuleType | None]:
+    r"""The name and the module of the backend for :obj:`x`; no module for the reference."""
+    if name is None:
+        name = _chosen.get() or os.environ.get("MEANMAX_BACKEND", "auto")
+    check_choice("backend", name, BACKENDS)
+    if x.device != graph.device:
+        raise ValueError(
+            f"'x' and 'graph' must be on one device (got {x.device} and {graph.device}); "
+            f"move the graph with graph.to({str(x.device)!r})"
+        )
+    if name == "reference":
+        return name, None
+    on_cpu = x.device.type == "cpu"
+    if name == "numba" and not on_cpu:
+        raise ValueError(f"backend='numba' serves the CPU only (got x on {x.device})")
+    if name == "numba" or (name == "auto" and on_cpu):
+        module = _numba_backend(required=name == "numba")
+        if module is not None:
+            return "numba", module
+    return "torch", importlib.import_module("meanmax.kernels.torch_backend.backend")
+
+
+@lru_cache
+def _numba_backend(required: bool) -> ModuleType | None:
+    try:
+        return importlib.import_module("meanmax.kernels.numba_backend.backend")
+    except ImportError as error:
+        if required:
+            raise ValueError(
+                f"backend='numba' needs numba, which does not import here ({error}); "
+                f"reinstall it or use backend='torch'"
+            ) from error
+        warnings.warn(
+            f"numba does not import ({error}); meanmax computes with its slower torch backend",
+            stacklevel=2,
+        )
+        return None

@@ -1,0 +1,1 @@
+r"""Sparse products of PyTorch, for any device."""
