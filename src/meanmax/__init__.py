@@ -1,1 +1,9 @@
-"""Learnable neighbourhood aggregators between mean and max for graph neural networks."""
+r"""Learnable neighbourhood aggregators between mean and max for graph neural networks."""
+
+from meanmax import functional
+from meanmax.graph import Graph
+from meanmax.kernels import use_backend
+
+__version__ = "0.1.0"
+
+__all__ = ["Graph", "functional", "use_backend"]

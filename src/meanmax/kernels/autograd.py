@@ -39,7 +39,7 @@ def tilted_aggregate(
         backend (str, optional): The backend's name. (default: the one chosen by
             :mod:`meanmax.kernels.select`)
     """
-    _, module = select_backend(x, graph, backend)
+    module = select_backend(x, graph, backend)
     if x.numel() == 0 or graph.num_edges == 0:
         return EmptyAggregate.apply(x, theta, weight, mu, graph.num_dst)
     if module is None:

@@ -2,6 +2,7 @@ r"""The weights of a graph in the shape the kernels take."""
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from meanmax.graph import Graph
@@ -12,3 +13,10 @@ def own_weight(graph: Graph, like: Tensor) -> Tensor:
     if graph.weight is None:
         return like.new_ones(graph.num_edges, 1)
     return graph.weight.reshape(graph.num_edges, -1).to(like.dtype)
+
+
+def row_totals(graph: Graph, weight: Tensor) -> Tensor:
+    r"""The sum of each row's weights, :obj:`[num_dst, heads]`, differentiable."""
+    rows = torch.arange(graph.num_dst, device=weight.device)
+    target = rows.repeat_interleave(graph.rowptr.diff(), output_size=graph.num_edges)
+    return weight.new_zeros(graph.num_dst, weight.size(1)).index_add(0, target, weight)

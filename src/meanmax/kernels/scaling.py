@@ -18,6 +18,10 @@ from meanmax.kernels.form import Form
 STEEP = 16.0
 STEEP_POWER = 100.0
 RECENTRED_POWER = 8.0
+NOT_FINITE = (
+    "'x' must be finite (got NaN or infinite features); remove or impute them, e.g. with "
+    "torch.nan_to_num"
+)
 
 
 class Channel(IntEnum):
@@ -99,10 +103,7 @@ def recentre(average: Tensor, table: Tensor, form: Form) -> tuple[Tensor, Tensor
 def check_features(high: Tensor, low: Tensor) -> None:
     r"""Raises a :class:`ValueError` unless the features are finite and their spread is."""
     if not bool((torch.isfinite(high) & torch.isfinite(low)).all()):
-        raise ValueError(
-            "'x' must be finite (got NaN or infinite features); remove or impute them, e.g. with "
-            "torch.nan_to_num"
-        )
+        raise ValueError(NOT_FINITE)
     if high.numel() and not bool(torch.isfinite(high.amax() - low.amin())):
         raise ValueError(
             f"The spread of 'x' must fit {high.dtype} (got features from {low.amin():.3g} to "

@@ -46,10 +46,23 @@ class use_backend:  # noqa: N801 - used like a function
         _chosen.reset(self._token)
 
 
-def select_backend(
-    x: Tensor, graph: Graph, name: str | None = None
-) -> tuple[str, ModuleType | None]:
-    r"""The name and the module of the backend for :obj:`x`; no module for the reference."""
+def select_backend(x: Tensor, graph: Graph, name: str | None = None) -> ModuleType | None:
+    r"""The module with the tilted aggregations for :obj:`x`; :obj:`None` is the reference."""
+    return _module(_resolve(x, graph, name), "backend")
+
+
+def select_ends(x: Tensor, graph: Graph, name: str | None = None) -> ModuleType | None:
+    r"""The module with sum and maximum for :obj:`x`; :obj:`None` is the reference."""
+    return _module(_resolve(x, graph, name), "ends")
+
+
+def _module(name: str, part: str) -> ModuleType | None:
+    if name == "reference":
+        return None
+    return importlib.import_module(f"meanmax.kernels.{name}_backend.{part}")
+
+
+def _resolve(x: Tensor, graph: Graph, name: str | None) -> str:
     if name is None:
         name = _chosen.get() or os.environ.get("MEANMAX_BACKEND", "auto")
     check_choice("backend", name, BACKENDS)
@@ -58,30 +71,28 @@ def select_backend(
             f"'x' and 'graph' must be on one device (got {x.device} and {graph.device}); "
             f"move the graph with graph.to({str(x.device)!r})"
         )
-    if name == "reference":
-        return name, None
     on_cpu = x.device.type == "cpu"
+    if name == "auto":
+        return "numba" if on_cpu and _numba_error() is None else "torch"
     if name == "numba" and not on_cpu:
-        raise ValueError(f"backend='numba' serves the CPU only (got x on {x.device})")
-    if name == "numba" or (name == "auto" and on_cpu):
-        module = _numba_backend(required=name == "numba")
-        if module is not None:
-            return "numba", module
-    return "torch", importlib.import_module("meanmax.kernels.torch_backend.backend")
+        raise ValueError(f"backend='numba' serves the CPU only (got 'x' on {x.device})")
+    if name == "numba" and _numba_error() is not None:
+        raise ValueError(
+            f"backend='numba' needs numba, which does not import here ({_numba_error()}); "
+            f"reinstall it or use backend='torch'"
+        )
+    return name
 
 
 @lru_cache
-def _numba_backend(required: bool) -> ModuleType | None:
+def _numba_error() -> str | None:
+    r"""Why numba does not import, found out and warned about once."""
     try:
-        return importlib.import_module("meanmax.kernels.numba_backend.backend")
+        importlib.import_module("meanmax.kernels.numba_backend.backend")
     except ImportError as error:
-        if required:
-            raise ValueError(
-                f"backend='numba' needs numba, which does not import here ({error}); "
-                f"reinstall it or use backend='torch'"
-            ) from error
         warnings.warn(
             f"numba does not import ({error}); meanmax computes with its slower torch backend",
             stacklevel=2,
         )
-        return None
+        return str(error)
+    return None

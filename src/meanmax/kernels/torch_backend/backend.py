@@ -13,7 +13,7 @@ from torch import Tensor
 
 from meanmax.graph import Graph
 from meanmax.kernels.chunks import budget_of, chunk_rows, head_of_channel
-from meanmax.kernels.edge_weight import own_weight
+from meanmax.kernels.edge_weight import own_weight, row_totals
 from meanmax.kernels.form import Form
 from meanmax.kernels.gradients import Gradients
 from meanmax.kernels.precision import Precision, precision_of
@@ -21,7 +21,7 @@ from meanmax.kernels.scaling import Channel, channel_table, check_features, orig
 from meanmax.kernels.torch_backend.exact import ExactRows
 from meanmax.kernels.torch_backend.mean import Pieces, mean_backward, mean_output, mean_ratio
 from meanmax.kernels.torch_backend.norm import norm_backward, norm_output
-from meanmax.kernels.torch_backend.sparse import product, row_totals
+from meanmax.kernels.torch_backend.sparse import product
 from meanmax.kernels.torch_backend.state import State
 from meanmax.kernels.torch_backend.table import NodeTable, graph_of
 from meanmax.kernels.torch_backend.tilt import centred, tilt_of

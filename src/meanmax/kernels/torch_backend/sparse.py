@@ -29,13 +29,6 @@ def transposed_product(x: Tensor, graph: Graph, weight: Tensor) -> Tensor:
     return _by_head(graph.colptr, graph.row, weight, size, x)
 
 
-def row_totals(graph: Graph, weight: Tensor) -> Tensor:
-    r"""The sum of each row's weights, :obj:`[num_dst, heads]`, differentiable."""
-    rows = torch.arange(graph.num_dst, device=weight.device)
-    target = rows.repeat_interleave(graph.rowptr.diff(), output_size=graph.num_edges)
-    return weight.new_zeros(graph.num_dst, weight.size(1)).index_add(0, target, weight)
-
-
 def _by_head(
     pointer: Tensor, neighbour: Tensor, weight: Tensor, size: tuple[int, int], x: Tensor
 ) -> Tensor:

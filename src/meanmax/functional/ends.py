@@ -1,0 +1,69 @@
+r"""Sum, mean and maximum: the ends that the aggregators connect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from meanmax.functional.arguments import as_features, as_weight, check_finite
+from meanmax.graph import Graph
+from meanmax.kernels import neighbour_max, weighted_sum
+from meanmax.kernels.edge_weight import own_weight, row_totals
+
+Rule = Callable[[Tensor, Graph, Tensor | None, str | None], Tensor]
+
+
+def sum(
+    x: Tensor, graph: Graph, *, weight: Tensor | None = None, backend: str | None = None
+) -> Tensor:
+    r"""The weighted sum over neighbours, :math:`\sum_u a_{vu} z_u`.
+
+    Args:
+        x (Tensor): Features of the sources, :obj:`[num_src, channels]` or
+            :obj:`[num_src, heads, channels]`.
+        graph (Graph): The graph.
+        weight (Tensor, optional): Edge weights in the order of :obj:`graph.edge_index`,
+            :obj:`[num_edges]` or :obj:`[num_edges, heads]`. (default: the graph's own, or 1)
+        backend (str, optional): The backend. (default: see :class:`meanmax.use_backend`)
+    """
+    return _end(x, graph, weight, backend, weighted_sum)
+
+
+def mean(
+    x: Tensor, graph: Graph, *, weight: Tensor | None = None, backend: str | None = None
+) -> Tensor:
+    r"""The weighted mean over neighbours, :math:`\sum_u a_{vu} z_u / \sum_u a_{vu}`.
+
+    It is 0 where there is no weight. The arguments are those of :func:`sum`.
+    """
+    return _end(x, graph, weight, backend, _weighted_mean)
+
+
+def max(
+    x: Tensor, graph: Graph, *, weight: Tensor | None = None, backend: str | None = None
+) -> Tensor:
+    r"""The maximum over neighbours of positive weight, 0 where there is none.
+
+    The gradient is shared evenly among ties. The arguments are those of :func:`sum`.
+    """
+    return _end(x, graph, weight, backend, neighbour_max)
+
+
+@torch.compiler.disable
+def _end(
+    x: Tensor, graph: Graph, weight: Tensor | None, backend: str | None, rule: Rule
+) -> Tensor:
+    features = as_features(x, graph)
+    check_finite(features.flat)
+    edge = as_weight(weight, graph, features)
+    with torch.autocast(features.flat.device.type, enabled=False):
+        return features.restore(rule(features.flat, graph, edge, backend))
+
+
+def _weighted_mean(x: Tensor, graph: Graph, weight: Tensor | None, backend: str | None) -> Tensor:
+    out = weighted_sum(x, graph, weight, backend)
+    edge = own_weight(graph, x) if weight is None else weight
+    total = row_totals(graph, edge).repeat_interleave(x.size(1) // edge.size(1), dim=1)
+    return torch.where(total > 0, out / torch.where(total > 0, total, 1.0), 0.0)
