@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from meanmax.graph import Graph
+from meanmax.kernels.edge_weight import own_weight, with_heads
 from meanmax.kernels.form import LOWER_BOUND, PARAMETER
 from meanmax.kernels.scaling import NOT_FINITE
 
@@ -103,7 +104,7 @@ def as_weight(weight: Tensor | None, graph: Graph, features: Features) -> Tensor
         if graph.weight is not None:
             _check_heads(graph.weight, graph, features, "graph.weight")
             if graph.weight.requires_grad:
-                return graph.weight.reshape(graph.num_edges, -1).to(features.flat.dtype)
+                return own_weight(graph, features.flat)
         return None
     if not isinstance(weight, Tensor) or not weight.is_floating_point():
         got = weight.dtype if isinstance(weight, Tensor) else type(weight).__name__
@@ -116,8 +117,7 @@ def as_weight(weight: Tensor | None, graph: Graph, features: Features) -> Tensor
                 f"'weight' must be finite and non-negative "
                 f"(got values from {float(low):.6g} to {float(high):.6g})"
             )
-    weight = weight.reshape(graph.num_edges, -1).to(features.flat.dtype)
-    return graph.to_graph_order(weight).contiguous()
+    return graph.to_graph_order(with_heads(weight).to(features.flat.dtype)).contiguous()
 
 
 def as_origin(mu: float | Tensor | None, graph: Graph, features: Features) -> Tensor | None:

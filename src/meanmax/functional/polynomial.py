@@ -52,6 +52,7 @@ def polynomial(
             :obj:`"reference"`. (default: see :class:`meanmax.use_backend`)
 
     Example:
+        >>> import torch
         >>> graph = Graph.from_edge_index([[0, 1, 2], [3, 3, 3]], num_nodes=4)
         >>> x = torch.tensor([[1.0], [2.0], [6.0], [0.0]])
         >>> polynomial(x, graph, 0.0)[3], polynomial(x, graph, 100.0)[3]

@@ -47,6 +47,7 @@ def softmax(
             :obj:`"reference"`. (default: see :class:`meanmax.use_backend`)
 
     Example:
+        >>> import torch
         >>> graph = Graph.from_edge_index([[0, 1, 2], [3, 3, 3]], num_nodes=5)
         >>> x = torch.tensor([[0.0], [1.0], [2.0], [0.0], [1000.0]])
         >>> softmax(x, graph, 1.0)[3]

@@ -12,7 +12,12 @@ def own_weight(graph: Graph, like: Tensor) -> Tensor:
     r"""The graph's weights as :obj:`[num_edges, heads]`, ones if it has none."""
     if graph.weight is None:
         return like.new_ones(graph.num_edges, 1)
-    return graph.weight.reshape(graph.num_edges, -1).to(like.dtype)
+    return with_heads(graph.weight).to(like.dtype)
+
+
+def with_heads(weight: Tensor) -> Tensor:
+    r"""Gives weights per edge a heads dimension if they have none."""
+    return weight.unsqueeze(1) if weight.dim() == 1 else weight
 
 
 def row_totals(graph: Graph, weight: Tensor) -> Tensor:

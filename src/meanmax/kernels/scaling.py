@@ -8,6 +8,7 @@ small table per graph.
 
 from __future__ import annotations
 
+import math
 from enum import IntEnum
 
 import torch
@@ -133,8 +134,7 @@ def saturate(values: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _next_power_of_two(values: Tensor) -> Tensor:
-    info = torch.finfo(values.dtype)
     exponent = torch.frexp(torch.where(values > 0, values, 0.5))[1]
     # Its inverse must be a normal number too.
-    largest = -torch.frexp(torch.tensor(info.tiny))[1].item() + 1
+    largest = int(-math.log2(torch.finfo(values.dtype).tiny))
     return torch.ldexp(torch.ones_like(values), exponent.clamp(-largest, largest))

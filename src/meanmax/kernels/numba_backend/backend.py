@@ -141,7 +141,7 @@ def _fast_forward(
             counted = np.zeros(len(plan.row_blocks))
             mean.mean_forward(
                 *shared, rows, table, weights.total, weights.delicate, dtype(limits.lost),
-                form.times_weight, form.kind == "polynomial", first, second, out, lost, ratio_sum,
+                form.times_weight, form.kind == "softmax", first, second, out, lost, ratio_sum,
                 counted,
             )  # fmt: skip
             average = _average(plan, ratio_sum, counted).astype(x.dtype)

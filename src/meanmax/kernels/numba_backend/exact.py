@@ -90,18 +90,20 @@ def exact_forward(
     mantissa, exponent = np.empty((2, *x.shape), x.dtype)
     extend = extended.extend_softmax if form.kind == "softmax" else extended.extend_power
     extend(plan.node_blocks, x, table, mantissa, exponent)
-    peak, anchor, inverse, ratio, extra = np.empty((5, len(chosen), x.shape[1]), x.dtype)
+    peak, inverse, ratio, extra = np.empty((4, len(chosen), x.shape[1]), x.dtype)
+    # Lp has no mean, so nothing to measure it from.
+    anchor = peak if form.kind == "lp" else np.empty_like(peak)
     shared = (
         blocks, chosen, graph_of, plan.rowptr, plan.col, weights.edge, x, mantissa, exponent,
         table, weights.total,
     )  # fmt: skip
     if form.kind == "lp":
         exact_norm_forward(
-            *shared, form.shift == "consistent", peak, anchor, inverse, ratio, extra, out
+            *shared, form.shift == "consistent", peak, inverse, ratio, extra, out
         )
     else:
         exact_mean_forward(
-            *shared, form.unit_denominator, form.times_weight,
+            *shared, form.kind == "softmax", form.unit_denominator, form.times_weight,
             peak, anchor, inverse, ratio, extra, out,
         )  # fmt: skip
     return Exact(

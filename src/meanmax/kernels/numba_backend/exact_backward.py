@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
+from meanmax.kernels.numba_backend.branchless import where
 from meanmax.kernels.numba_backend.extended import LOG2_E, split_weight
 from meanmax.kernels.numba_backend.launch import kernel, subroutine
 from meanmax.kernels.numba_backend.norm import weight_root
@@ -32,55 +33,69 @@ SOFTMAX, PRINTED_SOFTMAX, POLYNOMIAL, LP = 0, 1, 2, 3
 
 
 @subroutine
-def add_softmax_edge(
-    carried, pull, moment, start, width, part, lift, m, k, z, inv, peak, q, anchor, ratio
+def add_mean_edge(
+    carried, pull, moment, term, start, stop, part, lift, m, k, z, inv, peak, q, anchor, ratio
 ):  # fmt: skip
     r"""One edge's terms: the weight carried, the pull on the mean, and that times the distance."""
-    for c in range(start, start + width):
-        term = part * q[c] * (m[c] * power_of_two(k[c] + lift - peak[c]))
-        away = (z[c] - anchor[c]) * inv[c]
-        force = term * (away - ratio[c])
-        carried[c] += term
-        pull[c] += force
-        moment[c] += force * away
-
-
-@subroutine
-def add_printed_edge(
-    carried, pull, moment, start, width, a, m, k, z, inv, peak, q, anchor, ratio, share
-):  # fmt: skip
-    r"""The same where the denominator counts every neighbour as one."""
-    for c in range(start, start + width):
-        term = q[c] * (m[c] * power_of_two(k[c] - peak[c]))
-        away = (z[c] - anchor[c]) * inv[c]
-        force = term * ((a * away - ratio[c]) + anchor[c] * inv[c] * (a - share[c]))
-        carried[c] += term * a
-        pull[c] += force
-        moment[c] += force * away
+    for c in range(start, stop):
+        term[c] = part * q[c] * (m[c] * power_of_two(k[c] + lift - peak[c]))
+    for c in range(start, stop):
+        carried[c] += term[c]
+    for c in range(start, stop):
+        term[c] *= (z[c] - anchor[c]) * inv[c] - ratio[c]
+    for c in range(start, stop):
+        pull[c] += term[c]
+    for c in range(start, stop):
+        moment[c] += term[c] * ((z[c] - anchor[c]) * inv[c])
 
 
 @subroutine
 def add_polynomial_edge(
-    carried, pull, moment, start, width, part, lift, m, k, z, inv, peak, q, anchor, ratio, highest
+    carried, pull, moment, term, start, stop, part, lift, m, k, z, inv, peak, q, anchor, ratio,
+    highest,
 ):  # fmt: skip
     r"""The same for the polynomial, where the distance is one of exponents."""
-    for c in range(start, start + width):
-        term = part * q[c] * (m[c] * power_of_two(k[c] + lift - peak[c]))
-        force = term * ((z[c] - anchor[c]) * inv[c] - ratio[c])
-        carried[c] += term
-        pull[c] += force
-        moment[c] += ZERO if term == ZERO else force * (k[c] - highest[c])
+    for c in range(start, stop):
+        term[c] = part * q[c] * (m[c] * power_of_two(k[c] + lift - peak[c]))
+    for c in range(start, stop):
+        carried[c] += term[c]
+    for c in range(start, stop):
+        term[c] *= (z[c] - anchor[c]) * inv[c] - ratio[c]
+    for c in range(start, stop):
+        pull[c] += term[c]
+    for c in range(start, stop):
+        moment[c] += where(term[c] == ZERO, ZERO, term[c] * (k[c] - highest[c]))
+
+
+@subroutine
+def add_printed_edge(
+    carried, pull, moment, term, start, stop, a, m, k, z, inv, peak, q, anchor, ratio, share
+):  # fmt: skip
+    r"""The same where the denominator counts every neighbour as one."""
+    for c in range(start, stop):
+        term[c] = q[c] * (m[c] * power_of_two(k[c] - peak[c]))
+    for c in range(start, stop):
+        carried[c] += term[c] * a
+    for c in range(start, stop):
+        excess = anchor[c] * inv[c] * (a - share[c])
+        term[c] *= (a * ((z[c] - anchor[c]) * inv[c]) - ratio[c]) + excess
+    for c in range(start, stop):
+        pull[c] += term[c]
+    for c in range(start, stop):
+        moment[c] += term[c] * ((z[c] - anchor[c]) * inv[c])
 
 
 @subroutine
 def add_norm_edge(
-    carried, moment, start, width, part, lift, m, k, peak, q, log_sum
+    carried, moment, term, start, stop, part, lift, m, k, peak, q, log_sum
 ):  # fmt: skip
     r"""The same for Lp: the term, and the term times its logarithm."""
-    for c in range(start, start + width):
-        term = part * q[c] * (m[c] * power_of_two(k[c] + lift - peak[c]))
-        carried[c] += term
-        moment[c] += ZERO if term == ZERO else term * (k[c] - peak[c] - log_sum[c])
+    for c in range(start, stop):
+        term[c] = part * q[c] * (m[c] * power_of_two(k[c] + lift - peak[c]))
+    for c in range(start, stop):
+        carried[c] += term[c]
+    for c in range(start, stop):
+        moment[c] += where(term[c] == ZERO, ZERO, term[c] * (k[c] - peak[c] - log_sum[c]))
 
 
 @subroutine
@@ -88,15 +103,15 @@ def slope_tilts(z, mu, theta, mantissa, exponent, m, k):
     r"""Copies a node's tilts; at the origin a power of one keeps its slope there, which is 1."""
     for c in range(z.shape[0]):
         edge = (z[c] <= mu[c]) & (theta[c] == ONE)
-        m[c] = ONE if edge else mantissa[c]
-        k[c] = ZERO if edge else exponent[c]
+        m[c] = where(edge, ONE, mantissa[c])
+        k[c] = where(edge, ZERO, exponent[c])
 
 
 @subroutine
 def bounded(value, limit):
     r"""Clips to the largest finite number."""
-    value = value if value < limit else limit
-    return value if value > -limit else -limit
+    value = where(value < limit, value, limit)
+    return where(value > -limit, value, -limit)
 
 
 @subroutine
@@ -104,7 +119,8 @@ def finish_softmax(carried, pull, moment, table, grad, theta_sum, limit):
     r"""Adds a source's collected terms to its gradient; returns their sum."""
     steep = table[STEEPNESS]
     for c in range(grad.shape[0]):
-        grad[c] += bounded(carried[c] + (steep[c] * pull[c] if pull[c] != ZERO else ZERO), limit)
+        slope = where(pull[c] != ZERO, steep[c] * pull[c], ZERO)
+        grad[c] += bounded(carried[c] + slope, limit)
         theta_sum[c] += moment[c]
     return 0.0
 
@@ -160,7 +176,7 @@ def exact_backward(
 ):  # fmt: skip
     r"""Adds to the gradients what comes from the rows that have a :obj:`slot`.
 
-    :obj:`extra` holds what only one form needs: the largest exponent without weights
+    :obj:`extra` holds what only one form needs: about the largest exponent before weights
     (polynomial), :math:`\sum a T / \sum T` (printed softmax), the sum's binary logarithm (Lp).
     """
     for b in prange(blocks.shape[0]):
@@ -169,7 +185,7 @@ def exact_backward(
         channels, heads = x.shape[1], weight.shape[1]
         width = U(channels // heads)
         carried, pull = np.empty(channels, x.dtype), np.empty(channels, x.dtype)
-        moment = np.empty(channels, x.dtype)
+        moment, term = np.empty(channels, x.dtype), np.empty(channels, x.dtype)
         m, k = np.empty(channels, x.dtype), np.empty(channels, x.dtype)
         collected = 0.0
         for u in range(blocks[b, 0], blocks[b, 1]):
@@ -191,30 +207,29 @@ def exact_backward(
                         slope_tilts(z, t[MU], t[THETA], mantissa[u], exponent[u], m, k)
                 for h in range(heads):
                     a = weight[e, h]
-                    start = U(h) * width
+                    start, stop = U(h) * width, U(h) * width + width
                     if kind == PRINTED_SOFTMAX:
                         add_printed_edge(
-                            carried, pull, moment, start, width, a, m, k, z, inv,
+                            carried, pull, moment, term, start, stop, a, m, k, z, inv,
                             peak[i], pulled[i], anchor[i], ratio[i], extra[i],
                         )  # fmt: skip
                         continue
                     if not a > ZERO:
                         continue
-                    near, power = split_weight(a)
-                    part, lift = x.dtype.type(near), x.dtype.type(power)
+                    part, lift = split_weight(a)
                     if kind == SOFTMAX:
-                        add_softmax_edge(
-                            carried, pull, moment, start, width, part, lift, m, k, z, inv,
+                        add_mean_edge(
+                            carried, pull, moment, term, start, stop, part, lift, m, k, z, inv,
                             peak[i], pulled[i], anchor[i], ratio[i],
                         )  # fmt: skip
                     elif kind == POLYNOMIAL:
                         add_polynomial_edge(
-                            carried, pull, moment, start, width, part, lift, m, k, z, inv,
+                            carried, pull, moment, term, start, stop, part, lift, m, k, z, inv,
                             peak[i], pulled[i], anchor[i], ratio[i], extra[i],
                         )  # fmt: skip
                     else:
                         add_norm_edge(
-                            carried, moment, start, width, part, lift, m, k,
+                            carried, moment, term, start, stop, part, lift, m, k,
                             peak[i], pulled[i], extra[i],
                         )  # fmt: skip
             if not touched:
@@ -239,14 +254,14 @@ def exact_weight_backward(
     for b in prange(blocks.shape[0]):
         channels, heads = x.shape[1], weight_grad.shape[1]
         width = U(channels // heads)
-        root = np.empty(channels, x.dtype)
+        root, term = np.empty(channels, x.dtype), np.empty(channels, x.dtype)
         for i in range(blocks[b, 0], blocks[b, 1]):
             v, t = chosen[i], table[graph_of[i]]
             scale, inv, mu, theta = t[SCALE], t[INV_SCALE], t[MU], t[THETA]
             top, q, base, mean = peak[i], pulled[i], anchor[i], ratio[i]
             for h in range(heads):
                 a = total[v, h]
-                start = U(h) * width
+                start, stop = U(h) * width, U(h) * width + width
                 whole = 0.0
                 if a > ZERO and kind == LP and consistent:
                     weight_root(root, a, theta, start, width, True)
@@ -257,15 +272,19 @@ def exact_weight_backward(
                         whole += grad[v, c] * (out[v, c] / a)
                 for e in range(rowptr[v], rowptr[v + 1]):
                     z, m, k = x[col[e]], mantissa[col[e]], exponent[col[e]]
-                    sum_ = whole
-                    for c in range(start, start + width):
-                        term = q[c] * (m[c] * power_of_two(k[c] - top[c]))
-                        if kind == LP:
-                            term = term / theta[c]
-                        elif kind == PRINTED_SOFTMAX:
-                            term = term * z[c]
-                        else:
-                            away = (z[c] - base[c]) * inv[c] - mean[c]
-                            term = term * (away * scale[c]) if term != ZERO else ZERO
-                        sum_ += bounded(term, limit)
-                    weight_grad[e, h] = bounded(sum_, limit) if a > ZERO else ZERO
+                    for c in range(start, stop):
+                        term[c] = q[c] * (m[c] * power_of_two(k[c] - top[c]))
+                    if kind == LP:
+                        for c in range(start, stop):
+                            term[c] /= theta[c]
+                    elif kind == PRINTED_SOFTMAX:
+                        for c in range(start, stop):
+                            term[c] *= z[c]
+                    else:
+                        for c in range(start, stop):
+                            away = ((z[c] - base[c]) * inv[c] - mean[c]) * scale[c]
+                            term[c] = where(term[c] != ZERO, term[c] * away, ZERO)
+                    whole_edge = whole
+                    for c in range(start, stop):
+                        whole_edge += bounded(term[c], limit)
+                    weight_grad[e, h] = where(a > ZERO, bounded(whole_edge, limit), ZERO)

@@ -10,10 +10,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import prange
+from numba import prange, types
+from numba.extending import overload
 
+from meanmax.kernels.numba_backend.branchless import where
 from meanmax.kernels.numba_backend.launch import kernel, subroutine
 from meanmax.kernels.numba_backend.tilt import MU, ONE, THETA, ZERO
+from meanmax.kernels.numba_backend.transcendental import bits_float, float_bits
 
 NOWHERE = np.float32(-3.0e38)  # the exponent of zero
 LOG2_E = 1.4426950408889634
@@ -30,11 +33,31 @@ def split(s, mantissa, exponent, c):
     mantissa[c] = np.exp2(rest)
 
 
-@subroutine
 def split_weight(a):
-    r"""The weight as mantissa in [1/2, 1) and exponent."""
-    m, e = math.frexp(a)
-    return m, e
+    r"""A positive weight as mantissa in [1/2, 1) and exponent, both in the weight's type."""
+    raise NotImplementedError("only inside compiled code")
+
+
+@overload(split_weight)
+def _split_weight_overload(a):
+    if a == types.float32:
+        return lambda a: _split_weight32(a)
+    return lambda a: _split_weight64(a)
+
+
+@subroutine
+def _split_weight32(a):
+    small = a < np.float32(1.17549435e-38)
+    bits = float_bits(where(small, a * np.float32(16777216.0), a))
+    exponent = (bits >> np.int32(23)) - where(small, np.int32(150), np.int32(126))
+    mantissa = bits_float((bits & np.int32(0x007FFFFF)) | np.int32(0x3F000000))
+    return mantissa, np.float32(exponent)
+
+
+@subroutine
+def _split_weight64(a):
+    mantissa, exponent = math.frexp(a)
+    return mantissa, np.float64(exponent)
 
 
 @kernel()
@@ -60,5 +83,5 @@ def extend_power(blocks, x, table, mantissa, exponent):
                 if y > 0.0:
                     split(np.float64(theta[c]) * np.log2(y), m, k, c)
                 else:
-                    m[c] = ONE if theta[c] == ZERO else ZERO
-                    k[c] = ZERO if theta[c] == ZERO else NOWHERE
+                    m[c] = where(theta[c] == ZERO, ONE, ZERO)
+                    k[c] = where(theta[c] == ZERO, ZERO, NOWHERE)

@@ -27,7 +27,7 @@ if hasattr(os, "register_at_fork"):  # pragma: no branch
 CONTRACTED = {"contract"}
 REORDERED = {"contract", "reassoc", "nsz"}
 
-subroutine = partial(numba.njit, error_model="numpy", fastmath=CONTRACTED)
+subroutine = partial(numba.njit, error_model="numpy", fastmath=CONTRACTED, forceinline=True)
 r"""Compiles a function that kernels call."""
 
 reordered_subroutine = partial(numba.njit, error_model="numpy", fastmath=REORDERED)

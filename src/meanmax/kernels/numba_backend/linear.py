@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
+from meanmax.kernels.numba_backend.branchless import larger, where
 from meanmax.kernels.numba_backend.gather import block_dot, gather_sum
 from meanmax.kernels.numba_backend.launch import kernel
 from meanmax.kernels.numba_backend.tilt import ONE, ZERO, U
@@ -60,20 +61,22 @@ def maximum(blocks, rowptr, col, weight, x, out, ties):
         for v in range(blocks[b, 0], blocks[b, 1]):
             best, count = out[v], ties[v]
             for c in range(x.shape[1]):
-                best[c] = ZERO
+                best[c] = -np.inf
+            for c in range(x.shape[1]):
                 count[c] = ZERO
             for e in range(rowptr[v], rowptr[v + 1]):
                 z = x[col[e]]
                 for h in range(heads):
                     if not weight[e, h] > ZERO:
                         continue
-                    start = U(h) * U(width)
-                    for c in range(start, start + U(width)):
-                        first = count[c] == ZERO
-                        more = first | (z[c] > best[c])
-                        equal = ONE if z[c] == best[c] else ZERO
-                        count[c] = ONE if more else count[c] + equal
-                        best[c] = z[c] if more else best[c]
+                    start, stop = U(h) * U(width), U(h) * U(width) + U(width)
+                    for c in range(start, stop):
+                        more = count[c] + where(z[c] == best[c], ONE, ZERO)
+                        count[c] = where(z[c] > best[c], ONE, more)
+                    for c in range(start, stop):
+                        best[c] = larger(z[c], best[c])
+            for c in range(x.shape[1]):
+                best[c] = where(count[c] > ZERO, best[c], ZERO)
 
 
 @kernel()
@@ -93,4 +96,4 @@ def maximum_backward(blocks, colptr, row_of, weight, x, out, share, grad):
                         continue
                     start = U(h) * U(width)
                     for c in range(start, start + U(width)):
-                        grad_row[c] += part[c] if z[c] == best[c] else ZERO
+                        grad_row[c] += where(z[c] == best[c], part[c], ZERO)

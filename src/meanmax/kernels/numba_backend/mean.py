@@ -1,10 +1,15 @@
-r"""Tilted means, :math:`\sum a T \hat v / \sum a T`: the softmax and the polynomial."""
+r"""Tilted means, :math:`\sum a T \hat v / \sum a T`: the softmax and the polynomial.
+
+Loops over channels write one array each: with more, the compiler gives up on proving that they do
+not overlap and does not vectorise.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import prange
 
+from meanmax.kernels.numba_backend.branchless import where
 from meanmax.kernels.numba_backend.gather import block_dot, gather_sum
 from meanmax.kernels.numba_backend.launch import kernel
 from meanmax.kernels.numba_backend.tilt import (
@@ -19,9 +24,8 @@ from meanmax.kernels.numba_backend.tilt import (
     ZERO,
     U,
     relative_log,
-    tilt_power,
 )
-from meanmax.kernels.numba_backend.transcendental import log
+from meanmax.kernels.numba_backend.transcendental import exp, log
 from meanmax.kernels.scaling import Channel
 
 SCALE = int(Channel.SCALE)
@@ -29,8 +33,8 @@ SCALE = int(Channel.SCALE)
 
 @kernel()
 def mean_forward(
-    blocks, rowptr, col, weight, rows, table, total, delicate, least, times_weight, may_vanish,
-    inverse, ratio, out, lost, ratio_sum, counted,
+    blocks, rowptr, col, weight, rows, table, total, delicate, least, times_weight,
+    must_not_vanish, inverse, ratio, out, lost, ratio_sum, counted,
 ):  # fmt: skip
     r"""One pass over the rows.
 
@@ -45,29 +49,40 @@ def mean_forward(
         acc, sums, kept = np.empty(rows.shape[1], rows.dtype), ratio_sum[b], 0
         for v in range(blocks[b, 0], blocks[b, 1]):
             fell, weighted = 1 if delicate[v] else 0, 0
+            inverse_row, ratio_row, out_row = inverse[v], ratio[v], out[v]
             if not fell:
                 gather_sum(acc, rows, col, weight, rowptr[v], rowptr[v + 1], 2 * width)
-            inverse_row, ratio_row, out_row = inverse[v], ratio[v], out[v]
             for h in range(weight.shape[1]):
                 a = total[v, h]
-                start, pair = U(h) * U(width), U(h) * U(2 * width)
-                factor = a if times_weight else ONE
-                factor = factor if a > ZERO else ZERO
-                weighted += 1 if a > ZERO else 0
-                for i in range(U(width)):
+                start, pair, w = U(h) * U(width), U(h) * U(2 * width), U(width)
+                if not a > ZERO or fell:
+                    for i in range(w):
+                        inverse_row[start + i] = ZERO
+                    for i in range(w):
+                        ratio_row[start + i] = ZERO
+                    for i in range(w):
+                        out_row[start + i] = ZERO
+                    continue
+                weighted += 1
+                for i in range(w):
+                    s = acc[pair + i]
+                    fell += where((s < least * a) & ((s > ZERO) | must_not_vanish), 1, 0)
+                for i in range(w):
+                    s = acc[pair + i]
+                    inverse_row[start + i] = where(s > ZERO, ONE / s, ZERO)
+                for i in range(w):
+                    at_origin = (mu[start + i] - centre[start + i]) * inv[start + i]
+                    s, m = acc[pair + i], acc[pair + w + i]
+                    ratio_row[start + i] = where(s > ZERO, m / s, at_origin)
+                factor = where(times_weight, a, ONE)
+                for i in range(w):
                     c = start + i
-                    s, m = acc[pair + i], acc[pair + U(width) + i]
-                    empty = s <= ZERO
-                    fell += 1 if (s < least * a) & (not (empty & may_vanish)) else 0
-                    q = ZERO if empty else ONE / s
-                    r = (mu[c] - centre[c]) * inv[c] if empty else m / s
-                    inverse_row[c] = q if a > ZERO else ZERO
-                    ratio_row[c] = r if a > ZERO else ZERO
-                    out_row[c] = factor * (centre[c] + scale[c] * r)
+                    out_row[c] = factor * (centre[c] + scale[c] * ratio_row[c])
             lost[v] = fell > 0
             if fell:
                 for c in range(out.shape[1]):
                     inverse_row[c] = ZERO
+                for c in range(out.shape[1]):
                     ratio_row[c] = ZERO
             elif weighted:
                 kept += 1
@@ -93,14 +108,16 @@ def mean_pullback(blocks, grad, inverse, ratio, total, middle, times_weight, row
             row, g, inverse_row, ratio_row = rows[v], grad[v], inverse[v], ratio[v]
             for h in range(heads):
                 a = total[v, h]
-                factor = a if times_weight else ONE
+                factor = where(times_weight, a, ONE)
                 start, pair = U(h) * U(width), U(h) * U(2 * width)
                 direct = ZERO
                 for i in range(U(width)):
-                    q = factor * g[start + i] * inverse_row[start + i]
                     direct += g[start + i]
-                    row[pair + i] = q
-                    row[pair + U(width) + i] = q * (ratio_row[start + i] - mid[start + i])
+                for i in range(U(width)):
+                    row[pair + i] = factor * g[start + i] * inverse_row[start + i]
+                for i in range(U(width)):
+                    c = start + i
+                    row[pair + U(width) + i] = row[pair + i] * (ratio_row[c] - mid[c])
                 if a > ZERO:
                     reached += factor * direct
         origin[b] = reached
@@ -116,7 +133,7 @@ def softmax_backward(
         centre, inv, steep = t[CENTRE], t[INV_SCALE], t[STEEPNESS]
         mid = middle[blocks[b, 2]]
         width = x.shape[1] // weight.shape[1]
-        acc = np.empty(rows.shape[1], rows.dtype)
+        acc, moved = np.empty(rows.shape[1], rows.dtype), np.empty(width, rows.dtype)
         theta_sum = theta_grad[b]
         for u in range(blocks[b, 0], blocks[b, 1]):
             gather_sum(acc, pulled, row_of, weight, colptr[u], colptr[u + 1], 2 * width)
@@ -125,12 +142,17 @@ def softmax_backward(
                 start, pair = U(h) * U(width), U(h) * U(2 * width)
                 for i in range(U(width)):
                     c = start + i
-                    tilt, q = row[pair + i], acc[pair + i]
                     away = (z[c] - centre[c]) * inv[c] - mid[c]
-                    moved = away * q - acc[pair + U(width) + i]
-                    slope = steep[c] * moved if tilt > ZERO else ZERO
-                    grad_row[c] = tilt * (q + slope)
-                    theta_sum[c] += tilt * moved * away
+                    moved[i] = away * acc[pair + i] - acc[pair + U(width) + i]
+                for i in range(U(width)):
+                    c, tilt = start + i, row[pair + i]
+                    slope = where(tilt > ZERO, steep[c] * moved[i], ZERO)
+                    grad_row[c] = tilt * (acc[pair + i] + slope)
+                for i in range(U(width)):
+                    moved[i] *= row[pair + i]
+                for i in range(U(width)):
+                    c = start + i
+                    theta_sum[c] += moved[i] * ((z[c] - centre[c]) * inv[c] - mid[c])
 
 
 @kernel()
@@ -146,32 +168,43 @@ def polynomial_backward(
         mid, log_mid = middle[blocks[b, 2]], log_middle[blocks[b, 2]]
         width = x.shape[1] // weight.shape[1]
         acc = np.empty(pulled.shape[1], pulled.dtype)
+        logs, tilts = np.empty(x.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
+        slopes, moved = np.empty(x.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
         theta_sum = theta_grad[b]
         moved_sum = np.zeros(x.shape[1], np.float64)
         for u in range(blocks[b, 0], blocks[b, 1]):
             gather_sum(acc, pulled, row_of, weight, colptr[u], colptr[u + 1], 2 * width)
             z, grad_row = x[u], grad[u]
+            for c in range(x.shape[1]):
+                # At the origin y^alpha does not move with alpha, in the features' own unit.
+                logarithm = relative_log(z[c], top[c], mu[c], span[c])
+                logs[c] = where(z[c] > mu[c], logarithm, -log(span[c]))
+            for c in range(x.shape[1]):
+                tilt = exp(theta[c] * logs[c])
+                tilt = where(theta[c] == ONE, (z[c] - mu[c]) / span[c], tilt)
+                at_origin = where(theta[c] == ZERO, ONE, ZERO)
+                tilts[c] = where(z[c] > mu[c], tilt, at_origin)
+            for c in range(x.shape[1]):
+                slope = theta[c] * (tilts[c] / ((z[c] - mu[c]) / span[c]))
+                at_origin = where(theta[c] == ONE, ONE, ZERO)
+                slopes[c] = where(z[c] > mu[c], slope, at_origin)
             for h in range(weight.shape[1]):
                 start, pair = U(h) * U(width), U(h) * U(2 * width)
                 for i in range(U(width)):
                     c = start + i
-                    q = acc[pair + i]
                     away = (z[c] - centre[c]) * inv[c] - mid[c]
-                    moved = away * q - acc[pair + U(width) + i]
-                    above = z[c] > mu[c]
-                    tilt = tilt_power(z[c], top[c], mu[c], span[c], theta[c])
-                    slope = theta[c] * (tilt / ((z[c] - mu[c]) / span[c]))
-                    at_origin = ONE if theta[c] == ONE else ZERO
-                    slope = slope if above else at_origin
-                    d = tilt * q + stretch[c] * slope * moved
-                    d = d if d < limit else limit
-                    d = d if d > -limit else -limit
-                    grad_row[c] = d
-                    moved_sum[c] += d
-                    # At the origin y^alpha does not move with alpha, in the features' own unit.
-                    logarithm = relative_log(z[c], top[c], mu[c], span[c])
-                    logarithm = logarithm if above else -log(span[c])
-                    theta_sum[c] += tilt * moved * (logarithm - log_mid[c])
+                    moved[c] = away * acc[pair + i] - acc[pair + U(width) + i]
+                for i in range(U(width)):
+                    c = start + i
+                    d = tilts[c] * acc[pair + i] + stretch[c] * slopes[c] * moved[c]
+                    d = where(d < limit, d, limit)
+                    grad_row[c] = where(d > -limit, d, -limit)
+            for c in range(x.shape[1]):
+                moved_sum[c] += grad_row[c]
+            for c in range(x.shape[1]):
+                moved[c] *= tilts[c] * (logs[c] - log_mid[c])
+            for c in range(x.shape[1]):
+                theta_sum[c] += moved[c]
         origin[b] = moved_sum.sum()
 
 
@@ -192,7 +225,7 @@ def mean_weight_backward(
             g, inverse_row, ratio_row = grad[v], inverse[v], ratio[v]
             for h in range(heads):
                 a = total[v, h]
-                factor = a if times_weight else ONE
+                factor = where(times_weight, a, ONE)
                 start, pair = U(h) * U(width), U(h) * U(2 * width)
                 whole = ZERO
                 for i in range(U(width)):
@@ -202,7 +235,7 @@ def mean_weight_backward(
                     left[pair + i] = -q * r
                     left[pair + U(width) + i] = q
                     whole += g[c] * (centre[c] + scale[c] * r)
-                whole = whole if times_weight else ZERO
+                whole = where(times_weight, whole, ZERO)
                 for e in range(rowptr[v], rowptr[v + 1]):
                     part = block_dot(left, rows[col[e]], 2 * h * width, 2 * width)
-                    weight_grad[e, h] = part + whole if a > ZERO else ZERO
+                    weight_grad[e, h] = where(a > ZERO, part + whole, ZERO)

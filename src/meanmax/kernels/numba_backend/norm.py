@@ -1,4 +1,8 @@
-r"""Tilted norms, :math:`(\sum a y^p)^{1/p}` plus the shift: the Lp aggregator."""
+r"""Tilted norms, :math:`(\sum a y^p)^{1/p}` plus the shift: the Lp aggregator.
+
+Loops over channels write one array each: with more, the compiler gives up on proving that they do
+not overlap and does not vectorise.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import math
 import numpy as np
 from numba import prange
 
+from meanmax.kernels.numba_backend.branchless import where
 from meanmax.kernels.numba_backend.gather import block_dot, gather_sum
 from meanmax.kernels.numba_backend.launch import kernel, subroutine
 from meanmax.kernels.numba_backend.tilt import (
@@ -37,6 +42,40 @@ def weight_root(root, total, theta, start, width, consistent):
             root[c] = math.exp(log_total / theta[c])
 
 
+@subroutine
+def write_norms(total, theta, logs, norms, start, stop):
+    r"""Writes :math:`\log S` and :math:`S^{1/p}`, both 0 for an empty sum."""
+    for c in range(start, stop):
+        logs[c] = where(total[c] > ZERO, log(total[c]), ZERO)
+    for c in range(start, stop):
+        norm = where(total[c] > ZERO, exp(logs[c] / theta[c]), ZERO)
+        norms[c] = where(theta[c] == ONE, total[c], norm)
+
+
+@subroutine
+def write_slopes(slope, total, norms, theta, start, stop):
+    r"""Writes :math:`S^{1/p - 1}`; at an empty sum 1 for :math:`p = 1`, else 0."""
+    for c in range(start, stop):
+        at_origin = where(theta[c] == ONE, ONE, ZERO)
+        slope[c] = where(total[c] > ZERO, norms[c] / total[c], at_origin)
+
+
+@subroutine
+def count_lost(total, least, start, stop):
+    r"""How many sums are positive but below :obj:`least`."""
+    count = 0
+    for c in range(start, stop):
+        count += where((total[c] < least) & (total[c] > ZERO), 1, 0)
+    return count
+
+
+@subroutine
+def fill(row, value, start, stop):
+    r"""Writes one value."""
+    for c in range(start, stop):
+        row[c] = value
+
+
 @kernel()
 def norm_forward(
     blocks, rowptr, col, weight, rows, table, total, delicate, least, consistent,
@@ -50,41 +89,35 @@ def norm_forward(
     for b in prange(blocks.shape[0]):
         t = table[blocks[b, 2]]
         mu, span, theta = t[MU], t[RANGE], t[THETA]
-        heads = weight.shape[1]
-        width = out.shape[1] // heads
-        acc = np.empty(rows.shape[1], rows.dtype)
-        root = np.empty(rows.shape[1], rows.dtype)
+        channels, heads = out.shape[1], weight.shape[1]
+        width = U(channels // heads)
+        acc, root = np.empty(channels, out.dtype), np.empty(channels, out.dtype)
+        logs, norms = np.empty(channels, out.dtype), np.empty(channels, out.dtype)
         for v in range(blocks[b, 0], blocks[b, 1]):
+            slope_row, entropy_row, out_row = slope[v], entropy[v], out[v]
             fell = 1 if delicate[v] else 0
             if not fell:
-                gather_sum(acc, rows, col, weight, rowptr[v], rowptr[v + 1], width)
-            slope_row, entropy_row, out_row = slope[v], entropy[v], out[v]
+                gather_sum(acc, rows, col, weight, rowptr[v], rowptr[v + 1], channels // heads)
             for h in range(heads):
                 a = total[v, h]
-                start = U(h) * U(width)
-                if a > ZERO:
-                    weight_root(root, a, theta, start, U(width), consistent)
-                for c in range(start, start + U(width)):
-                    s, p = acc[c], theta[c]
-                    empty = s <= ZERO
-                    fell += 1 if (s < least * a) & (not empty) else 0
-                    log_s = log(ONE if empty else s)
-                    norm = s if p == ONE else exp(log_s / p)
-                    norm = ZERO if empty else norm
-                    at_origin = ONE if p == ONE else ZERO
-                    slope_row[c] = at_origin if empty else norm / s
-                    entropy_row[c] = norm * log_s
-                    out_row[c] = span[c] * norm + mu[c] * root[c]
-                if not a > ZERO:
-                    for c in range(start, start + U(width)):
-                        slope_row[c] = ZERO
-                        entropy_row[c] = ZERO
-                        out_row[c] = ZERO
+                start, stop = U(h) * width, U(h) * width + width
+                if not a > ZERO or fell:
+                    fill(slope_row, ZERO, start, stop)
+                    fill(entropy_row, ZERO, start, stop)
+                    fill(out_row, ZERO, start, stop)
+                    continue
+                fell += count_lost(acc, least * a, start, stop)
+                weight_root(root, a, theta, start, width, consistent)
+                write_norms(acc, theta, logs, norms, start, stop)
+                write_slopes(slope_row, acc, norms, theta, start, stop)
+                for c in range(start, stop):
+                    entropy_row[c] = norms[c] * logs[c]
+                for c in range(start, stop):
+                    out_row[c] = span[c] * norms[c] + mu[c] * root[c]
             lost[v] = fell > 0
             if fell:
-                for c in range(out.shape[1]):
-                    slope_row[c] = ZERO
-                    entropy_row[c] = ZERO
+                fill(slope_row, ZERO, U(0), U(channels))
+                fill(entropy_row, ZERO, U(0), U(channels))
 
 
 @kernel()
@@ -107,6 +140,7 @@ def norm_pullback(
             g, slope_row, entropy_row, row = grad[v], slope[v], entropy[v], pulled[v]
             for c in range(grad.shape[1]):
                 row[c] = g[c] * slope_row[c]
+            for c in range(grad.shape[1]):
                 entropies[c] += g[c] * entropy_row[c]
             for h in range(heads):
                 a = total[v, h]
@@ -117,7 +151,9 @@ def norm_pullback(
                 log_a = grad.dtype.type(math.log(a)) if consistent else grad.dtype.type(0)
                 for c in range(start, start + U(width)):
                     direct[c] += g[c] * root[c]
-                    roots[c] += g[c] * root[c] * log_a
+                if log_a != ZERO:
+                    for c in range(start, start + U(width)):
+                        roots[c] += g[c] * root[c] * log_a
         origin[b] = direct.sum()
 
 
@@ -131,22 +167,25 @@ def norm_backward(
         top, mu, span, theta = t[TOP], t[MU], t[RANGE], t[THETA]
         width = x.shape[1] // weight.shape[1]
         acc = np.empty(x.shape[1], x.dtype)
+        logs, slopes = np.empty(x.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
         moved_sum = np.zeros(x.shape[1], np.float64)
         theta_sum = theta_grad[b]
         for u in range(blocks[b, 0], blocks[b, 1]):
             gather_sum(acc, pulled, row_of, weight, colptr[u], colptr[u + 1], width)
             z, grad_row = x[u], grad[u]
             for c in range(x.shape[1]):
-                above = z[c] > mu[c]
-                logarithm = relative_log(z[c], top[c], mu[c], span[c])
-                derivative = exp((theta[c] - ONE) * logarithm)
-                derivative = derivative if above else ZERO
-                derivative = ONE if theta[c] == ONE else derivative
-                d = derivative * acc[c]
-                grad_row[c] = d
-                moved_sum[c] += d
-                part = d * ((z[c] - mu[c]) / span[c]) * logarithm
-                theta_sum[c] += part if above else ZERO
+                logs[c] = where(z[c] > mu[c], relative_log(z[c], top[c], mu[c], span[c]), ZERO)
+            for c in range(x.shape[1]):
+                slope = where(z[c] > mu[c], exp((theta[c] - ONE) * logs[c]), ZERO)
+                slopes[c] = where(theta[c] == ONE, ONE, slope)
+            for c in range(x.shape[1]):
+                grad_row[c] = slopes[c] * acc[c]
+            for c in range(x.shape[1]):
+                moved_sum[c] += slopes[c] * acc[c]
+            for c in range(x.shape[1]):
+                logs[c] *= slopes[c] * acc[c]
+            for c in range(x.shape[1]):
+                theta_sum[c] += logs[c] * ((z[c] - mu[c]) / span[c])
         origin[b] = moved_sum.sum()
 
 
@@ -175,7 +214,7 @@ def norm_weight_backward(
                     for c in range(start, start + U(width)):
                         left[c] = g[c] * slope_row[c] * span[c] / theta[c]
                         whole += g[c] * mu[c] * root[c] / (theta[c] * a)
-                whole = whole if consistent else ZERO
+                whole = where(consistent, whole, ZERO)
                 for e in range(rowptr[v], rowptr[v + 1]):
                     part = block_dot(left, rows[col[e]], h * width, width)
-                    weight_grad[e, h] = part + whole if a > ZERO else ZERO
+                    weight_grad[e, h] = where(a > ZERO, part + whole, ZERO)

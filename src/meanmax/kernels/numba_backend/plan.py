@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from meanmax.graph import Graph
+from meanmax.kernels.edge_weight import own_weight
 from meanmax.kernels.numba_backend.linear import weight_sums
 from meanmax.kernels.precision import precision_of
 
@@ -93,11 +94,8 @@ class Plan:
         if given is not None:
             return self._sum_up(given.detach().to(dtype).contiguous().numpy())
         if dtype not in self._weights:
-            own = self._graph_parts.weight
-            if own is None:
-                own = torch.ones(len(self.col), 1, dtype=dtype)
-            edge = own.detach().to(dtype).reshape(len(self.col), -1).contiguous().numpy()
-            self._weights[dtype] = self._sum_up(edge)
+            edge = own_weight(self._graph_parts, torch.empty(0, dtype=dtype))
+            self._weights[dtype] = self._sum_up(edge.detach().contiguous().numpy())
         return self._weights[dtype]
 
     def _sum_up(self, edge: Array) -> Weights:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
+from meanmax.kernels.numba_backend.branchless import larger, where
 from meanmax.kernels.numba_backend.launch import kernel, subroutine
 from meanmax.kernels.numba_backend.transcendental import exp, log
 from meanmax.kernels.scaling import Channel
@@ -33,8 +34,8 @@ def channel_range(blocks, x, high, low, finite):
             row = x[u]
             for c in range(x.shape[1]):
                 z = row[c]
-                top[c] = z if z > top[c] else top[c]
-                bottom[c] = z if z < bottom[c] else bottom[c]
+                top[c] = larger(z, top[c])
+                bottom[c] = -larger(-z, -bottom[c])
                 poison[c] += z * ZERO  # NaN from the first entry that is not finite
         finite[b] = 1
         for c in range(x.shape[1]):
@@ -52,8 +53,8 @@ def relative_log(z, top, mu, span):
     """
     d = (z - top) / span
     near = d > -HALF
-    f = ONE + d if near else (z - mu) / span
-    lost = (d - (f - ONE)) / f if near else ZERO
+    f = where(near, ONE + d, (z - mu) / span)
+    lost = where(near, (d - (f - ONE)) / f, ZERO)
     return log(f) + lost
 
 
@@ -61,9 +62,9 @@ def relative_log(z, top, mu, span):
 def tilt_power(z, top, mu, span, theta):
     r""":math:`(y / y_{max})^\theta` with :math:`0^0 = 1`; exact for :math:`\theta = 1`."""
     tilt = exp(theta * relative_log(z, top, mu, span))
-    tilt = (z - mu) / span if theta == ONE else tilt
-    at_origin = ONE if theta == ZERO else ZERO
-    return tilt if z > mu else at_origin
+    tilt = where(theta == ONE, (z - mu) / span, tilt)
+    at_origin = where(theta == ZERO, ONE, ZERO)
+    return where(z > mu, tilt, at_origin)
 
 
 @kernel()
@@ -101,7 +102,7 @@ def tilt_polynomial(blocks, x, table, rows, width, floor):
                 for i in range(U(width)):
                     c = start + i
                     tilt = tilt_power(z[c], top[c], mu[c], span[c], theta[c])
-                    tilt = floor if (tilt < floor) & (z[c] > mu[c]) else tilt
+                    tilt = where((tilt < floor) & (z[c] > mu[c]), floor, tilt)
                     row[pair + i] = tilt
                     row[pair + U(width) + i] = tilt * ((z[c] - centre[c]) * inv[c])
 
@@ -116,7 +117,7 @@ def tilt_lp(blocks, x, table, rows, floor):
             row, z = rows[u], x[u]
             for c in range(x.shape[1]):
                 tilt = tilt_power(z[c], top[c], mu[c], span[c], theta[c])
-                row[c] = floor if (tilt < floor) & (z[c] > mu[c]) else tilt
+                row[c] = where((tilt < floor) & (z[c] > mu[c]), floor, tilt)
 
 
 @kernel()
@@ -127,7 +128,7 @@ def spread_origin(blocks, x, mu, share, grad):
         for u in range(blocks[b, 0], blocks[b, 1]):
             row, z = grad[u], x[u]
             for c in range(x.shape[1]):
-                row[c] += part if z[c] == origin else ZERO
+                row[c] += where(z[c] == origin, part, ZERO)
 
 
 @kernel()
@@ -138,5 +139,5 @@ def count_origin(blocks, x, mu, count):
         for u in range(blocks[b, 0], blocks[b, 1]):
             z = x[u]
             for c in range(x.shape[1]):
-                ties += 1 if z[c] == origin else 0
+                ties += where(z[c] == origin, 1, 0)
         count[b] = ties

@@ -14,6 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
 
+from meanmax.kernels.numba_backend.branchless import where
 from meanmax.kernels.numba_backend.launch import subroutine
 
 F = np.float32
@@ -39,6 +40,16 @@ def bits_float(typingctx, value):
     return types.float32(types.int32), codegen
 
 
+@intrinsic
+def bits_double(typingctx, value):
+    r"""The float64 that has these bits."""
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(types.int64), codegen
+
+
 def exp(x):
     r""":math:`e^x` for :math:`x \leq 0`; exactly 0 below the smallest normal number."""
     raise NotImplementedError("only inside compiled code")
@@ -56,7 +67,7 @@ def power_of_two(k):
 
 @subroutine
 def _exp32(x):
-    bounded = x if x > F(-87.0) else F(-87.0)
+    bounded = where(x > F(-87.0), x, F(-87.0))
     k = np.rint(bounded * F(1.4426950408889634))
     r = (bounded - k * F(0.693359375)) - k * F(-2.12194440e-4)
     q = F(1.9875691500e-4)
@@ -67,17 +78,17 @@ def _exp32(x):
     q = q * r + F(5.0000001201e-1)
     scale = bits_float((np.int32(k) + np.int32(127)) << np.int32(23))
     value = (q * r * r + r + F(1.0)) * scale
-    return value if x > F(-87.0) else F(0.0)
+    return where(x > F(-87.0), value, F(0.0))
 
 
 @subroutine
 def _log32(x):
     small = x < F(1.17549435e-38)
-    bits = float_bits(x * F(16777216.0) if small else x)
+    bits = float_bits(where(small, x * F(16777216.0), x))
     # Mantissa in [sqrt(1/2), sqrt(2)): subtracting the bits of sqrt(1/2) first moves the carry.
     e = (bits - np.int32(0x3F3504F3)) >> np.int32(23)
     m = bits_float(bits - (e << np.int32(23)))
-    k = F(e) - (F(24.0) if small else F(0.0))
+    k = F(e) - where(small, F(24.0), F(0.0))
     f = m - F(1.0)
     z = f * f
     q = F(7.0376836292e-2)
@@ -95,9 +106,16 @@ def _log32(x):
 
 @subroutine
 def _power_of_two32(k):
-    low = k if k > F(-127.0) else F(-127.0)
-    bounded = low if low < F(127.0) else F(127.0)
+    low = where(k > F(-127.0), k, F(-127.0))
+    bounded = where(low < F(127.0), low, F(127.0))
     return bits_float((np.int32(bounded) + np.int32(127)) << np.int32(23))
+
+
+@subroutine
+def _power_of_two64(k):
+    low = where(k > -1023.0, k, -1023.0)
+    bounded = where(low < 1023.0, low, 1023.0)
+    return bits_double((np.int64(bounded) + np.int64(1023)) << np.int64(52))
 
 
 @overload(exp)
@@ -118,4 +136,4 @@ def _log_overload(x):
 def _power_of_two_overload(k):
     if k == types.float32:
         return lambda k: _power_of_two32(k)
-    return lambda k: math.ldexp(1.0, np.int32(max(min(k, 1023.0), -1100.0)))
+    return lambda k: _power_of_two64(k)

@@ -1,0 +1,57 @@
+# Everything runs in .venv, made on first use from pyproject.toml and the pins in constraints.txt.
+
+PYTHON ?= python3
+WORKERS ?= 2
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install demo test lint format bench clean distclean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@printf '\nVariables: PYTHON=%s WORKERS=%s (test processes) ARGS= (more arguments for the command)\n' \
+		'$(PYTHON)' '$(WORKERS)'
+
+install: $(STAMP) ## Make .venv with everything for development
+
+demo: $(STAMP) ## Compare the aggregators on handwritten digits
+	$(BIN)/python examples/digits.py $(ARGS)
+
+# Workers keep two threads each, since one thread would hide races; waiting threads sleep, not spin.
+test: $(STAMP) ## Run the tests and the doctests
+	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+lint: $(STAMP) ## Check style, format and types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy src
+
+format: $(STAMP) ## Repair what ruff can repair
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(STAMP) ## Time the aggregators beside their peers
+	$(BIN)/meanmax bench $(ARGS)
+
+clean: ## Remove caches (numba's compiled kernels too), builds and results
+	find src tests examples -type d -name __pycache__ -prune -exec rm -rf {} +
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist bench-results demo-report
+
+distclean: clean ## Remove .venv as well
+	rm -rf $(VENV)
+
+# The stamp goes first and comes back last, so that an install broken off halfway is done again.
+$(STAMP): pyproject.toml constraints.txt
+	@rm -f $@
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "$(PYTHON) is Python %d.%d, but \
+	the pins need 3.11 or newer: make PYTHON=python3.11" % sys.version_info[:2])'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -c constraints.txt -e '.[dev]' >&2
+	@touch $@

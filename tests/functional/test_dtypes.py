@@ -1,0 +1,81 @@
+"""Half precision, autocast and torch.compile."""
+
+import pytest
+import torch
+
+from meanmax import Graph, functional
+
+from ..kernels.cases import DEFAULT_FORMS, default_form, every_backend, messy_edges, normal
+
+GRAPH = Graph.from_edge_index(messy_edges(), 30)
+half = pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["half", "bfloat"])
+
+
+@half
+@every_backend
+@default_form
+def test_half_precision_is_computed_in_float32(form, backend, dtype):
+    x = normal(30, 4).to(dtype).requires_grad_()
+    theta = torch.tensor(2.0, dtype=dtype, requires_grad=True)
+    out = form(x, GRAPH, theta, backend=backend)
+    assert out.dtype == dtype
+    assert torch.equal(out, form(x.float(), GRAPH, 2.0, backend=backend).to(dtype))
+    out.float().square().sum().backward()
+    assert x.grad.dtype == theta.grad.dtype == dtype
+    assert torch.isfinite(x.grad).all() and x.grad.norm() > 0
+
+
+@half
+@every_backend
+@default_form
+def test_autocast_gives_float32(form, backend, dtype):
+    if dtype == torch.float16 and not torch.amp.is_autocast_available("cpu"):
+        pytest.skip("no autocast")
+    x, linear = normal(30, 4), torch.eye(4)
+    with torch.autocast("cpu", dtype=dtype):
+        hidden = x @ linear
+        assert hidden.dtype == dtype
+        out = form(hidden, GRAPH, 2.0, backend=backend)
+        from_float = form(x, GRAPH, 2.0, backend=backend)
+    assert out.dtype == from_float.dtype == torch.float32
+    assert torch.equal(out, form(hidden.float(), GRAPH, 2.0, backend=backend))
+    assert torch.equal(from_float, form(x, GRAPH, 2.0, backend=backend))
+
+
+@pytest.mark.parametrize("end", [functional.sum, functional.mean, functional.max])
+@half
+def test_ends_in_half_precision(end, dtype):
+    x = normal(30, 4).to(dtype)
+    assert end(x, GRAPH).dtype == dtype
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert end(x, GRAPH).dtype == torch.float32
+
+
+# PyTorch looks at the gradients of tensors that it hands over at a graph break.
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+@every_backend
+def test_compile(backend):
+    def model(x, theta):
+        hidden = torch.relu(x) + 1
+        for form in DEFAULT_FORMS:
+            hidden = form(hidden, GRAPH, theta, backend=backend) * 2
+        return hidden
+
+    torch.compiler.reset()
+    results = []
+    for call in (model, torch.compile(model, backend="eager")):
+        x, theta = normal(30, 4).requires_grad_(), torch.tensor(1.5, requires_grad=True)
+        out = call(x, theta)
+        out.sum().backward()
+        results.append((out, x.grad, theta.grad))
+    for got, want in zip(*results, strict=True):
+        assert torch.equal(got, want)
+
+
+@every_backend
+def test_parameter_of_another_dtype(backend):
+    theta = torch.tensor([1.5, 2.0, 2.5, 3.0], dtype=torch.float64, requires_grad=True)
+    out = functional.lp(normal(30, 4), GRAPH, theta, backend=backend)
+    out.sum().backward()
+    assert out.dtype == torch.float32
+    assert theta.grad.dtype == torch.float64 and theta.grad.norm() > 0

@@ -1,0 +1,140 @@
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+from torch.autograd import gradcheck
+
+from meanmax import Graph, functional
+
+from ..kernels.cases import (
+    both_dtypes,
+    every_backend,
+    fast_backend,
+    messy_edges,
+    messy_weight,
+    normal,
+)
+
+EDGES = messy_edges()
+WEIGHT = messy_weight(EDGES)
+ENDS = {"sum": functional.sum, "mean": functional.mean, "max": functional.max}
+every_end = pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+
+
+def matrix():
+    size = (30, 30)
+    return scipy.sparse.coo_array((WEIGHT.double().numpy(), (EDGES[1], EDGES[0])), size).tocsr()
+
+
+@both_dtypes
+@every_backend
+def test_sum_and_mean(backend, dtype):
+    x, tol = normal(30, 4).to(dtype), 1e-5 if dtype == torch.float32 else 1e-12
+    graph = Graph.from_edge_index(EDGES, 30, WEIGHT.to(dtype))
+    total = matrix().sum(axis=1)[:, None]
+    want = matrix() @ x.double().numpy()
+    np.testing.assert_allclose(functional.sum(x, graph, backend=backend), want, rtol=tol, atol=tol)
+    want = np.divide(want, total, out=np.zeros_like(want), where=total > 0)
+    np.testing.assert_allclose(functional.mean(x, graph, backend=backend), want, rtol=tol, atol=tol)
+
+
+@both_dtypes
+@every_backend
+def test_max(backend, dtype):
+    x = normal(30, 4).to(dtype)
+    out = functional.max(x, Graph.from_edge_index(EDGES, 30), weight=WEIGHT, backend=backend)
+    for node in range(30):
+        near = EDGES[0, (EDGES[1] == node) & (WEIGHT > 0)]
+        want = x[near].amax(0) if len(near) else torch.zeros(4, dtype=dtype)
+        assert torch.equal(out[node], want)
+
+
+@every_end
+@every_backend
+def test_table(end, backend):
+    """Three neighbours, one of weight 0; one neighbour; none; one of weight 0."""
+    x = torch.tensor([[1.0], [-4.0], [8.0]])
+    edges = [[0, 1, 2, 1, 2], [0, 0, 0, 1, 3]]
+    weight = torch.tensor([1.0, 3.0, 0.0, 2.0, 0.0])
+    out = end(x, Graph.from_edge_index(edges, (3, 4)), weight=weight, backend=backend)
+    want = {
+        functional.sum: [-11.0, -8.0, 0.0, 0.0],
+        functional.mean: [-2.75, -4.0, 0.0, 0.0],
+        functional.max: [1.0, -4.0, 0.0, 0.0],
+    }
+    assert out.flatten().tolist() == want[end]
+
+
+@pytest.mark.parametrize("heads", [(), (2,)], ids=["shared", "heads"])
+@every_end
+@every_backend
+def test_gradients(end, backend, heads):
+    x = normal(30, 2, 3).double().requires_grad_()
+    weight = (0.1 + messy_weight(EDGES, heads)).double().requires_grad_()
+    graph = Graph.from_edge_index(EDGES, 30)
+    assert gradcheck(
+        lambda x, weight: end(x, graph, weight=weight, backend=backend), (x, weight), fast_mode=True
+    )
+
+
+@every_end
+@fast_backend
+def test_gradients_agree_with_the_reference(end, backend):
+    grads = []
+    for name in (backend, "reference"):
+        x, weight = normal(30, 4).requires_grad_(), WEIGHT.clone().requires_grad_()
+        out = end(x, Graph.from_edge_index(EDGES, 30), weight=weight, backend=name)
+        out.backward(normal(30, 4, seed=8))
+        grads.append((x.grad, torch.zeros_like(weight) if weight.grad is None else weight.grad))
+    for got, want in zip(*grads, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6)
+
+
+@every_backend
+def test_ties_share_the_gradient_of_the_maximum(backend):
+    x = torch.tensor([[2.0], [2.0], [1.0], [2.0]], requires_grad=True)
+    graph = Graph.from_edge_index([[0, 1, 2, 3, 3], [0, 0, 0, 0, 1]], 4)
+    weight = torch.tensor([1.0, 5.0, 1.0, 0.0, 1.0])
+    functional.max(x, graph, weight=weight, backend=backend)[0].backward()
+    assert x.grad.flatten().tolist() == [0.5, 0.5, 0.0, 0.0]
+
+
+@every_end
+@every_backend
+def test_rows_without_weight(end, backend):
+    x = (5 + normal(4, 2)).requires_grad_()
+    weight = torch.zeros(2, requires_grad=True)
+    graph = Graph.from_edge_index([[0, 1], [0, 0]], 4)
+    out = end(x, graph, weight=weight, backend=backend)
+    assert (out == 0).all()
+    out.sum().backward()
+    assert (x.grad == 0).all()
+
+
+@every_end
+@every_backend
+def test_no_edges(end, backend):
+    x = normal(3, 2).requires_grad_()
+    out = end(x, Graph.from_edge_index([[], []], 3), backend=backend)
+    out.sum().backward()
+    assert (out == 0).all() and (x.grad == 0).all()
+
+
+@every_end
+@fast_backend
+def test_second_derivatives_are_refused(end, backend):
+    x = normal(30, 2).requires_grad_()
+    out = end(x, Graph.from_edge_index(EDGES, 30), backend=backend)
+    (grad,) = torch.autograd.grad(out.square().sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="double backward"):
+        grad.sum().backward()
+
+
+@every_end
+@every_backend
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_features_must_be_finite(end, backend, bad):
+    x = normal(30, 2)
+    x[3, 1] = bad
+    with pytest.raises(ValueError, match="'x' must be finite"):
+        end(x, Graph.from_edge_index(EDGES, 30), backend=backend)
