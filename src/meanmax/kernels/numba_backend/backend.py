@@ -11,7 +11,7 @@ from torch import Tensor
 from meanmax.graph import Graph
 from meanmax.kernels.form import Form
 from meanmax.kernels.gradients import Gradients
-from meanmax.kernels.numba_backend import mean, norm, tilt
+from meanmax.kernels.numba_backend import mean, norm, origin, tilt
 from meanmax.kernels.numba_backend.exact import Exact, exact_forward
 from meanmax.kernels.numba_backend.plan import Array, Plan, Weights, plan_of
 from meanmax.kernels.precision import Precision, precision_of
@@ -39,7 +39,6 @@ class State:
     weights: Weights
     x: Array
     table: Array
-    rows: Array | None
     first: Array | None
     second: Array | None
     lost: Array
@@ -62,8 +61,7 @@ def forward(
     features = x.detach().contiguous().numpy()
     high, low = _channel_range(plan, features)
     check_features(high, low)
-    origin = origin_of(low, mu, form)
-    table = channel_table(high, low, origin, theta.detach(), form).numpy()
+    table = channel_table(high, low, origin_of(low, mu, form), theta.detach(), form).numpy()
     out = np.empty((plan.num_dst, features.shape[1]), features.dtype)
     state = _fast_forward(plan, weights, features, table, out, form)
     return torch.from_numpy(out), state
@@ -74,13 +72,15 @@ def backward(state: State, grad: Tensor, *, need_weight: bool, mu_is_minimum: bo
     g = grad.detach().contiguous().numpy()
     plan, x = state.plan, state.x
     dx = np.empty_like(x)
-    theta, direct, moved = _fast_backward(state, g, dx)
+    theta, moved = _fast_backward(state, g, dx)
     if state.exact is not None:
         exact_theta, exact_moved = state.exact.backward(state, g, dx)
         theta = theta + exact_theta
         moved = moved + exact_moved
     mu_grad = None
     if state.form.has_mu:
+        shift_theta, direct = _shift_backward(state, g)
+        theta = theta + shift_theta
         mu_grad = _per_graph(direct, plan.row_blocks, len(plan.dst_bounds) - 1)
         mu_grad -= _per_graph(moved, plan.source_blocks, len(plan.src_bounds) - 1)
         if mu_is_minimum:
@@ -112,107 +112,131 @@ def _channel_range(plan: Plan, x: Array) -> tuple[Tensor, Tensor]:
 def _fast_forward(
     plan: Plan, weights: Weights, x: Array, table: Array, out: Array, form: Form
 ) -> State:
-    limits = precision_of(x.dtype.name)
-    dtype, heads = x.dtype.type, weights.edge.shape[1]
-    channels = x.shape[1]
-    rows = first = second = average = None
-    if form.unit_denominator:
-        lost = np.ones(plan.num_dst, np.bool_)
-    else:
-        lost = np.empty(plan.num_dst, np.bool_)
-        first, second = np.empty((2, plan.num_dst, channels), x.dtype)
-        shared = (plan.row_blocks, plan.rowptr, plan.col, weights.edge)
-        if form.kind == "lp":
-            rows = np.empty_like(x)
-            tilt.tilt_lp(plan.node_blocks, x, table, rows, dtype(limits.floor))
-            norm.norm_forward(
-                *shared, rows, table, weights.total, weights.delicate, dtype(limits.lost),
-                form.shift == "consistent", first, second, out, lost,
-            )  # fmt: skip
-        else:
-            rows = np.empty((len(x), 2 * channels), x.dtype)
-            if form.kind == "softmax":
-                tilt.tilt_softmax(plan.node_blocks, x, table, rows, channels // heads)
-            else:
-                tilt.tilt_polynomial(
-                    plan.node_blocks, x, table, rows, channels // heads, dtype(limits.floor)
-                )
-            ratio_sum = np.zeros((len(plan.row_blocks), channels))
-            counted = np.zeros(len(plan.row_blocks))
-            mean.mean_forward(
-                *shared, rows, table, weights.total, weights.delicate, dtype(limits.lost),
-                form.times_weight, form.kind == "softmax", first, second, out, lost, ratio_sum,
-                counted,
-            )  # fmt: skip
-            average = _average(plan, ratio_sum, counted).astype(x.dtype)
-    exact = exact_forward(plan, weights, x, table, form, lost, out) if lost.any() else None
-    return State(form, plan, weights, x, table, rows, first, second, lost, out, exact, average)
+    first = second = average = exact = None
+    lost = np.ones(plan.num_dst, np.bool_)
+    if not form.unit_denominator:
+        first, second = np.empty((2, *out.shape), x.dtype)
+        average = _fast_rows(plan, weights, x, table, out, form, first, second, lost)
+    if lost.any():
+        if not (weights.total[~lost] > 0).any():
+            first = second = average = None
+        exact = exact_forward(plan, weights, x, table, form, lost, out)
+    return State(form, plan, weights, x, table, first, second, lost, out, exact, average)
 
 
-def _fast_backward(state: State, g: Array, dx: Array) -> tuple[Array, Array, Array]:
-    r"""Returns the parameter's gradient and, per block, what reaches and what leaves the origin."""
-    plan, table, x, form = state.plan, state.table, state.x, state.form
-    theta = np.zeros((len(plan.source_blocks), x.shape[1]))
-    direct, moved = np.zeros(len(plan.row_blocks)), np.zeros(len(plan.source_blocks))
-    if state.first is None or state.second is None or state.rows is None:
-        dx[...] = 0
-        return theta.sum(axis=0), direct, moved
-    total = state.weights.total
-    pulled = np.empty((plan.num_dst, state.rows.shape[1]), x.dtype)
-    transposed = (
-        plan.source_blocks, plan.colptr, plan.row, state.weights.transposed, pulled, x,
+def _fast_rows(
+    plan: Plan, weights: Weights, x: Array, table: Array, out: Array, form: Form,
+    first: Array, second: Array, lost: Array,
+) -> Array | None:  # fmt: skip
+    r"""Aggregates under the common shift; returns the means' average, if there are means."""
+    least = x.dtype.type(precision_of(x.dtype.name).lost)
+    shared = (
+        plan.row_blocks, plan.rowptr, plan.col, weights.edge,
+        _tilts(plan, x, table, form, weights.edge.shape[1]),
+        table, weights.total, weights.delicate, least,
     )  # fmt: skip
     if form.kind == "lp":
-        entropy, roots = np.zeros((2, len(plan.row_blocks), x.shape[1]))
-        norm.norm_pullback(
-            plan.row_blocks, g, state.first, state.second, total, table,
-            form.shift == "consistent", pulled, entropy, roots, direct,
-        )  # fmt: skip
-        norm.norm_backward(*transposed, table, dx, theta, moved)
-        return _norm_theta(state, theta, entropy, roots), direct, moved
+        norm.norm_forward(*shared, form.shift == "consistent", first, second, out, lost)
+        return None
+    ratio_sum = np.zeros((len(plan.row_blocks), x.shape[1]))
+    counted = np.zeros(len(plan.row_blocks))
+    mean.mean_forward(
+        *shared, form.times_weight, form.kind == "softmax", first, second, out, lost, ratio_sum,
+        counted,
+    )  # fmt: skip
+    return _average(plan, ratio_sum, counted).astype(x.dtype)
+
+
+def _tilts(plan: Plan, x: Array, table: Array, form: Form, heads: int) -> Array:
+    r"""The rows that the sums gather: the tilts, and beside them the tilted features."""
+    floor = x.dtype.type(precision_of(x.dtype.name).floor)
+    if form.kind == "lp":
+        rows = np.empty_like(x)
+        tilt.tilt_lp(plan.node_blocks, x, table, rows, floor)
+        return rows
+    rows, width = np.empty((len(x), 2 * x.shape[1]), x.dtype), x.shape[1] // heads
+    if form.kind == "softmax":
+        tilt.tilt_softmax(plan.node_blocks, x, table, rows, width)
+    else:
+        tilt.tilt_polynomial(plan.node_blocks, x, table, rows, width, floor)
+    return rows
+
+
+def _fast_backward(state: State, g: Array, dx: Array) -> tuple[Array, Array]:
+    r"""Writes :obj:`dx`; returns the parameter's gradient and :obj:`dx`'s sum per block."""
+    plan, table, x, form = state.plan, state.table, state.x, state.form
+    theta = np.zeros((len(plan.source_blocks), x.shape[1]))
+    moved = np.zeros(len(plan.source_blocks))
+    if state.first is None or state.second is None:
+        dx[...] = 0
+        return np.zeros(x.shape[1]), moved
+    pulled = np.empty((plan.num_dst, x.shape[1] * (1 if form.kind == "lp" else 2)), x.dtype)
+    transposed = (
+        plan.source_blocks, plan.colptr, plan.row, state.weights.transposed, pulled, x, table,
+    )  # fmt: skip
+    if form.kind == "lp":
+        entropy = np.zeros((len(plan.row_blocks), x.shape[1]))
+        norm.norm_pullback(plan.row_blocks, g, state.first, state.second, pulled, entropy)
+        norm.norm_backward(*transposed, dx, theta, moved)
+        return _norm_theta(state, theta, entropy), moved
     assert state.average is not None
     middle, log_middle = (
         point.numpy()
         for point in recentre(torch.from_numpy(state.average), torch.from_numpy(table), form)
     )
     mean.mean_pullback(
-        plan.row_blocks, g, state.first, state.second, total, middle, form.times_weight, pulled,
-        direct,
+        plan.row_blocks, g, state.first, state.second, state.weights.total, middle,
+        form.times_weight, pulled,
     )  # fmt: skip
     if form.kind == "softmax":
-        mean.softmax_backward(*transposed, state.rows, table, middle, dx, theta)
+        mean.softmax_backward(*transposed, middle, dx, theta)
         power = 2
     else:
         limit = x.dtype.type(state.limits.largest)
-        mean.polynomial_backward(
-            *transposed, table, middle, log_middle, dx, theta, limit, moved
-        )
+        mean.polynomial_backward(*transposed, middle, log_middle, dx, theta, limit, moved)
         power = 1
     scale = table[plan.source_blocks[:, 2], Channel.SCALE].astype(np.float64)
-    return (theta * scale**power).sum(axis=0), direct, moved
+    return (theta * scale**power).sum(axis=0), moved
 
 
-def _norm_theta(state: State, theta: Array, entropy: Array, roots: Array) -> Array:
+def _shift_backward(state: State, g: Array) -> tuple[Array, Array]:
+    r"""What the shift gives to the parameter and, per block of rows, to the origin."""
+    plan, form, total = state.plan, state.form, state.weights.total
+    direct = np.zeros(len(plan.row_blocks))
+    if form.kind == "polynomial":
+        origin.mean_shift_sums(plan.row_blocks, g, total, form.times_weight, direct)
+        return np.zeros(g.shape[1]), direct
+    roots = np.zeros((len(plan.row_blocks), g.shape[1]))
+    origin.norm_shift_sums(
+        plan.row_blocks, g, total, state.table, form.shift == "consistent", roots, direct
+    )
+    mu = state.table[plan.row_blocks[:, 2], Channel.MU].astype(np.float64)
+    p = state.table[0, Channel.THETA].astype(np.float64)
+    return -(roots * mu).sum(axis=0) / p**2, direct
+
+
+def _norm_theta(state: State, theta: Array, entropy: Array) -> Array:
     table, plan = state.table.astype(np.float64), state.plan
     p = table[0, Channel.THETA]
     nodes = (theta * table[plan.source_blocks[:, 2], Channel.RANGE]).sum(axis=0)
-    rows = entropy * table[plan.row_blocks[:, 2], Channel.RANGE]
-    rows = rows + roots * table[plan.row_blocks[:, 2], Channel.MU]
-    value: Array = nodes / p - rows.sum(axis=0) / p**2
+    rows = (entropy * table[plan.row_blocks[:, 2], Channel.RANGE]).sum(axis=0)
+    value: Array = nodes / p - rows / p**2
     return value
 
 
 def _weight_backward(state: State, g: Array) -> Array:
     plan, total, form = state.plan, state.weights.total, state.form
     weight_grad = np.zeros_like(state.weights.edge)
-    shared = (plan.row_blocks, plan.rowptr, plan.col, state.rows, state.table, g, state.first)
-    if state.rows is not None and form.kind == "lp":
-        consistent = form.shift == "consistent"
-        norm.norm_weight_backward(*shared, total, state.lost, consistent, weight_grad)
-    elif state.rows is not None:
-        mean.mean_weight_backward(
-            *shared, state.second, total, state.lost, form.times_weight, weight_grad
-        )
+    if state.first is not None:
+        rows = _tilts(plan, state.x, state.table, form, total.shape[1])
+        shared = (plan.row_blocks, plan.rowptr, plan.col, rows, state.table, g, state.first)
+        if form.kind == "lp":
+            consistent = form.shift == "consistent"
+            norm.norm_weight_backward(*shared, total, state.lost, consistent, weight_grad)
+        else:
+            mean.mean_weight_backward(
+                *shared, state.second, total, state.lost, form.times_weight, weight_grad
+            )
     if state.exact is not None:
         state.exact.weight_backward(state, g, weight_grad)
     return weight_grad
@@ -232,9 +256,9 @@ def _per_graph(values: Array, blocks: Array, num_graphs: int) -> Array:
 
 
 def _spread(plan: Plan, x: Array, table: Array, mu_grad: Array, dx: Array) -> None:
-    origin = np.ascontiguousarray(table[:, Channel.MU, 0])
+    mu = np.ascontiguousarray(table[:, Channel.MU, 0])
     count = np.empty(len(plan.node_blocks), np.int64)
-    tilt.count_origin(plan.node_blocks, x, origin, count)
-    ties = _per_graph(count, plan.node_blocks, len(origin))
+    origin.count_origin(plan.node_blocks, x, mu, count)
+    ties = _per_graph(count, plan.node_blocks, len(mu))
     share = (mu_grad / np.maximum(ties, 1)).astype(x.dtype)
-    tilt.spread_origin(plan.node_blocks, x, origin, share, dx)
+    origin.spread_origin(plan.node_blocks, x, mu, share, dx)

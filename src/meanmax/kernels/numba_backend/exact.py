@@ -103,7 +103,8 @@ def exact_forward(
         )
     else:
         exact_mean_forward(
-            *shared, form.kind == "softmax", form.unit_denominator, form.times_weight,
+            *shared, form.kind == "softmax", weights.delicate, form.unit_denominator,
+            form.times_weight,
             peak, anchor, inverse, ratio, extra, out,
         )  # fmt: skip
     return Exact(

@@ -12,7 +12,8 @@ from numba import prange
 from meanmax.kernels.numba_backend.branchless import where
 from meanmax.kernels.numba_backend.extended import LOG2_E, split_weight
 from meanmax.kernels.numba_backend.launch import kernel, subroutine
-from meanmax.kernels.numba_backend.norm import weight_root
+from meanmax.kernels.numba_backend.memory import read
+from meanmax.kernels.numba_backend.origin import weight_root
 from meanmax.kernels.numba_backend.tilt import (
     INV_SCALE,
     MU,
@@ -34,77 +35,78 @@ SOFTMAX, PRINTED_SOFTMAX, POLYNOMIAL, LP = 0, 1, 2, 3
 
 @subroutine
 def add_mean_edge(
-    carried, pull, moment, term, start, stop, part, lift, m, k, z, inv, peak, q, anchor, ratio
+    carried, pull, moment, start, stop, part, lift, m, k, z, inv, peak, q, anchor, ratio
 ):  # fmt: skip
     r"""One edge's terms: the weight carried, the pull on the mean, and that times the distance."""
     for c in range(start, stop):
-        term[c] = part * q[c] * (m[c] * power_of_two(k[c] + lift - peak[c]))
-    for c in range(start, stop):
-        carried[c] += term[c]
-    for c in range(start, stop):
-        term[c] *= (z[c] - anchor[c]) * inv[c] - ratio[c]
-    for c in range(start, stop):
-        pull[c] += term[c]
-    for c in range(start, stop):
-        moment[c] += term[c] * ((z[c] - anchor[c]) * inv[c])
+        tilt = read(m, c) * power_of_two(read(k, c) + lift - read(peak, c))
+        term = part * read(q, c) * tilt
+        away = (read(z, c) - read(anchor, c)) * read(inv, c)
+        force = term * (away - read(ratio, c))
+        carried[c] += term
+        pull[c] += force
+        moment[c] += force * away
 
 
 @subroutine
 def add_polynomial_edge(
-    carried, pull, moment, term, start, stop, part, lift, m, k, z, inv, peak, q, anchor, ratio,
-    highest,
+    carried, pull, moment, start, stop, part, lift, m, k, z, inv, peak, q, anchor, ratio, highest
 ):  # fmt: skip
     r"""The same for the polynomial, where the distance is one of exponents."""
     for c in range(start, stop):
-        term[c] = part * q[c] * (m[c] * power_of_two(k[c] + lift - peak[c]))
-    for c in range(start, stop):
-        carried[c] += term[c]
-    for c in range(start, stop):
-        term[c] *= (z[c] - anchor[c]) * inv[c] - ratio[c]
-    for c in range(start, stop):
-        pull[c] += term[c]
-    for c in range(start, stop):
-        moment[c] += where(term[c] == ZERO, ZERO, term[c] * (k[c] - highest[c]))
+        tilt = read(m, c) * power_of_two(read(k, c) + lift - read(peak, c))
+        term = part * read(q, c) * tilt
+        force = term * ((read(z, c) - read(anchor, c)) * read(inv, c) - read(ratio, c))
+        carried[c] += term
+        pull[c] += force
+        moment[c] += where(force == ZERO, ZERO, force * (read(k, c) - read(highest, c)))
 
 
 @subroutine
 def add_printed_edge(
-    carried, pull, moment, term, start, stop, a, m, k, z, inv, peak, q, anchor, ratio, share
+    carried, pull, moment, start, stop, a, m, k, z, inv, peak, q, anchor, ratio, share
 ):  # fmt: skip
     r"""The same where the denominator counts every neighbour as one."""
     for c in range(start, stop):
-        term[c] = q[c] * (m[c] * power_of_two(k[c] - peak[c]))
-    for c in range(start, stop):
-        carried[c] += term[c] * a
-    for c in range(start, stop):
-        excess = anchor[c] * inv[c] * (a - share[c])
-        term[c] *= (a * ((z[c] - anchor[c]) * inv[c]) - ratio[c]) + excess
-    for c in range(start, stop):
-        pull[c] += term[c]
-    for c in range(start, stop):
-        moment[c] += term[c] * ((z[c] - anchor[c]) * inv[c])
+        term = read(q, c) * (read(m, c) * power_of_two(read(k, c) - read(peak, c)))
+        away = (read(z, c) - read(anchor, c)) * read(inv, c)
+        excess = read(anchor, c) * read(inv, c) * (a - read(share, c))
+        force = term * ((a * away - read(ratio, c)) + excess)
+        carried[c] += term * a
+        pull[c] += force
+        moment[c] += force * away
 
 
 @subroutine
-def add_norm_edge(
-    carried, moment, term, start, stop, part, lift, m, k, peak, q, log_sum
-):  # fmt: skip
+def add_norm_edge(carried, moment, start, stop, part, lift, m, k, peak, q, log_sum):
     r"""The same for Lp: the term, and the term times its logarithm."""
     for c in range(start, stop):
-        term[c] = part * q[c] * (m[c] * power_of_two(k[c] + lift - peak[c]))
-    for c in range(start, stop):
-        carried[c] += term[c]
-    for c in range(start, stop):
-        moment[c] += where(term[c] == ZERO, ZERO, term[c] * (k[c] - peak[c] - log_sum[c]))
+        above = read(k, c) - read(peak, c)
+        term = part * read(q, c) * (read(m, c) * power_of_two(above + lift))
+        carried[c] += term
+        moment[c] += where(term == ZERO, ZERO, term * (above - read(log_sum, c)))
 
 
 @subroutine
-def slope_tilts(z, mu, theta, mantissa, exponent, m, k):
-    r"""Copies a node's tilts; at the origin a power of one keeps its slope there, which is 1."""
+def add_origin_edge(
+    to, start, stop, part, lift, z, mu, theta, inv, peak, q, anchor, ratio, is_mean
+):  # fmt: skip
+    r"""What an edge gives to features at the origin, where only a power of one has a slope: 1."""
+    for c in range(start, stop):
+        at_origin = (read(z, c) <= read(mu, c)) & (read(theta, c) == ONE)
+        term = part * read(q, c) * power_of_two(lift - read(peak, c))
+        distance = (read(z, c) - read(anchor, c)) * read(inv, c) - read(ratio, c)
+        term *= where(is_mean, distance, ONE)
+        to[c] += where(at_origin, term, ZERO)
+
+
+@subroutine
+def has_origin_slope(z, mu, theta):
+    r"""Whether a node has a feature at the origin in a channel whose power is one."""
+    count = 0
     for c in range(z.shape[0]):
-        edge = (z[c] <= mu[c]) & (theta[c] == ONE)
-        m[c] = where(edge, ONE, mantissa[c])
-        k[c] = where(edge, ZERO, exponent[c])
+        count += where((z[c] <= mu[c]) & (theta[c] == ONE), 1, 0)
+    return count > 0
 
 
 @subroutine
@@ -185,32 +187,29 @@ def exact_backward(
         channels, heads = x.shape[1], weight.shape[1]
         width = U(channels // heads)
         carried, pull = np.empty(channels, x.dtype), np.empty(channels, x.dtype)
-        moment, term = np.empty(channels, x.dtype), np.empty(channels, x.dtype)
-        m, k = np.empty(channels, x.dtype), np.empty(channels, x.dtype)
+        moment = np.empty(channels, x.dtype)
+        mu, theta = t[MU], t[THETA]
         collected = 0.0
         for u in range(blocks[b, 0], blocks[b, 1]):
-            touched = False
-            z = x[u]
+            touched, sloped = False, False
+            z, m, k = x[u], mantissa[u], exponent[u]
             for e in range(colptr[u], colptr[u + 1]):
                 i = slot[row_of[e]]
                 if i < 0:
                     continue
                 if not touched:
                     touched = True
-                    for c in range(channels):
-                        carried[c] = ZERO
-                        pull[c] = ZERO
-                        moment[c] = ZERO
-                        m[c] = mantissa[u, c]
-                        k[c] = exponent[u, c]
+                    carried[:] = ZERO
+                    pull[:] = ZERO
+                    moment[:] = ZERO
                     if kind == POLYNOMIAL or kind == LP:
-                        slope_tilts(z, t[MU], t[THETA], mantissa[u], exponent[u], m, k)
+                        sloped = has_origin_slope(z, mu, theta)
                 for h in range(heads):
                     a = weight[e, h]
                     start, stop = U(h) * width, U(h) * width + width
                     if kind == PRINTED_SOFTMAX:
                         add_printed_edge(
-                            carried, pull, moment, term, start, stop, a, m, k, z, inv,
+                            carried, pull, moment, start, stop, a, m, k, z, inv,
                             peak[i], pulled[i], anchor[i], ratio[i], extra[i],
                         )  # fmt: skip
                         continue
@@ -219,18 +218,24 @@ def exact_backward(
                     part, lift = split_weight(a)
                     if kind == SOFTMAX:
                         add_mean_edge(
-                            carried, pull, moment, term, start, stop, part, lift, m, k, z, inv,
+                            carried, pull, moment, start, stop, part, lift, m, k, z, inv,
                             peak[i], pulled[i], anchor[i], ratio[i],
                         )  # fmt: skip
                     elif kind == POLYNOMIAL:
                         add_polynomial_edge(
-                            carried, pull, moment, term, start, stop, part, lift, m, k, z, inv,
+                            carried, pull, moment, start, stop, part, lift, m, k, z, inv,
                             peak[i], pulled[i], anchor[i], ratio[i], extra[i],
                         )  # fmt: skip
                     else:
                         add_norm_edge(
-                            carried, moment, term, start, stop, part, lift, m, k,
+                            carried, moment, start, stop, part, lift, m, k,
                             peak[i], pulled[i], extra[i],
+                        )  # fmt: skip
+                    if sloped:
+                        add_origin_edge(
+                            pull if kind == POLYNOMIAL else carried, start, stop, part, lift, z,
+                            mu, theta, inv, peak[i], pulled[i], anchor[i], ratio[i],
+                            kind == POLYNOMIAL,
                         )  # fmt: skip
             if not touched:
                 continue

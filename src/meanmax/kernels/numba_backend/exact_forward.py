@@ -1,7 +1,7 @@
 r"""Rows that underflow under the common shift, scaled by their own largest term: forward.
 
-Every row gets, per channel, the exponent :math:`K` of its largest term :math:`a_{vu} T_u`, and a
-feature near those that dominate as the anchor that means are taken from. The sums are then of
+Every row gets, per channel, the exponent :math:`K` of its largest term :math:`a_{vu} T_u`, and the
+largest feature among its neighbours as the anchor that means are taken from. The sums are then of
 order one whatever the features, the parameter or the weights.
 """
 
@@ -11,33 +11,22 @@ import numpy as np
 from numba import prange
 
 from meanmax.kernels.numba_backend.branchless import larger, where
-from meanmax.kernels.numba_backend.extended import NOWHERE, split_weight
+from meanmax.kernels.numba_backend.extended import LOG2_E, NOWHERE, split_weight
 from meanmax.kernels.numba_backend.launch import kernel, subroutine
-from meanmax.kernels.numba_backend.norm import weight_root
-from meanmax.kernels.numba_backend.tilt import (
-    CENTRE,
-    INV_SCALE,
-    MU,
-    ONE,
-    THETA,
-    TOP,
-    ZERO,
-    U,
-)
-from meanmax.kernels.numba_backend.transcendental import exp, power_of_two
+from meanmax.kernels.numba_backend.memory import read
+from meanmax.kernels.numba_backend.origin import weight_root
+from meanmax.kernels.numba_backend.tilt import INV_SCALE, MU, ONE, THETA, ZERO, U
+from meanmax.kernels.numba_backend.transcendental import power_of_two
 from meanmax.kernels.scaling import Channel
 
 SCALE = int(Channel.SCALE)
-LN_2 = np.float32(0.6931471805599453)
-LOG_LIMIT = np.float32(88.0)
 
 
 @subroutine
 def row_peaks(peak, rowptr, col, weight, v, exponent, unit_denominator):
-    r"""Writes the exponent of a row's largest term; returns that of its largest weight."""
+    r"""Writes the exponent of a row's largest term."""
     for c in range(peak.shape[0]):
         peak[c] = NOWHERE
-    highest = NOWHERE
     width = peak.shape[0] // weight.shape[1]
     for e in range(rowptr[v], rowptr[v + 1]):
         k = exponent[col[e]]
@@ -46,41 +35,44 @@ def row_peaks(peak, rowptr, col, weight, v, exponent, unit_denominator):
             if not (a > ZERO or unit_denominator):
                 continue
             lift = ZERO * a if unit_denominator else split_weight(a)[1]
-            highest = max(highest, np.float32(lift))
             start = U(h) * U(width)
             for c in range(start, start + U(width)):
                 peak[c] = larger(k[c] + lift, peak[c])
+
+
+@subroutine
+def row_anchors(anchor, rowptr, col, weight, v, x, unit_denominator):
+    r"""Writes the largest feature of a row's neighbours; returns its largest weight's exponent."""
+    for c in range(anchor.shape[0]):
+        anchor[c] = NOWHERE
+    highest = NOWHERE
+    width = anchor.shape[0] // weight.shape[1]
+    for e in range(rowptr[v], rowptr[v + 1]):
+        z = x[col[e]]
+        for h in range(weight.shape[1]):
+            a = weight[e, h]
+            if not (a > ZERO or unit_denominator):
+                continue
+            if not unit_denominator:
+                highest = max(highest, np.float32(split_weight(a)[1]))
+            start = U(h) * U(width)
+            for c in range(start, start + U(width)):
+                anchor[c] = larger(z[c], anchor[c])
     return highest
 
 
 @subroutine
-def softmax_anchor(anchor, peak, table):
-    r"""Writes a feature near those that dominate the row: the one whose tilt is the peak."""
-    theta, top, centre, scale = table[THETA], table[TOP], table[CENTRE], table[SCALE]
-    for c in range(anchor.shape[0]):
-        anchor[c] = peak[c] * LN_2 / theta[c]
-    for c in range(anchor.shape[0]):
-        lowest = centre[c] - scale[c]
-        bounded = where(anchor[c] > lowest, anchor[c], lowest)
-        anchor[c] = where(bounded < top[c], bounded, top[c])
-
-
-@subroutine
-def power_anchor(anchor, peak, table):
-    r"""The same for the polynomial, whose tilt is a power of the distance to the origin."""
-    theta, top, mu = table[THETA], table[TOP], table[MU]
-    for c in range(anchor.shape[0]):
-        logarithm = peak[c] * LN_2 / theta[c]
-        anchor[c] = where(logarithm < LOG_LIMIT, logarithm, LOG_LIMIT)
-    for c in range(anchor.shape[0]):
-        feature = mu[c] + exp(anchor[c])
-        anchor[c] = where((feature < top[c]) & (theta[c] > ZERO), feature, top[c])
+def softmax_peaks(peak, anchor, theta, highest):
+    r"""The peak of a softmax row with ordinary weights, from its largest feature alone."""
+    for c in range(peak.shape[0]):
+        s = np.float64(theta[c]) * np.float64(anchor[c]) * LOG2_E
+        peak[c] = np.rint(min(max(s, -1.0e38), 1.0e38)) + highest
 
 
 @kernel()
 def exact_mean_forward(
     blocks, chosen, graph_of, rowptr, col, weight, x, mantissa, exponent, table, total,
-    softmax, unit_denominator, times_weight, peak, anchor, inverse, ratio, extra, out,
+    softmax, delicate, unit_denominator, times_weight, peak, anchor, inverse, ratio, extra, out,
 ):  # fmt: skip
     r"""Tilted means of the rows :obj:`chosen`; with :obj:`unit_denominator` as Eq. 15 prints it.
 
@@ -92,16 +84,16 @@ def exact_mean_forward(
         width = x.shape[1] // weight.shape[1]
         s = np.empty(x.shape[1], x.dtype)
         m = np.empty(x.shape[1], x.dtype)
-        plain, term = np.empty(x.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
+        plain = np.empty(x.shape[1], x.dtype)
         for i in range(blocks[b, 0], blocks[b, 1]):
             v, t = chosen[i], table[graph_of[i]]
             scale, inv, mu = t[SCALE], t[INV_SCALE], t[MU]
             top, base = peak[i], anchor[i]
-            highest = row_peaks(top, rowptr, col, weight, v, exponent, unit_denominator)
-            if softmax:
-                softmax_anchor(base, top, t)
+            highest = row_anchors(base, rowptr, col, weight, v, x, unit_denominator)
+            if softmax and not delicate[v] and not unit_denominator:
+                softmax_peaks(top, base, t[THETA], highest)
             else:
-                power_anchor(base, top, t)
+                row_peaks(top, rowptr, col, weight, v, exponent, unit_denominator)
             for c in range(x.shape[1]):
                 s[c] = ZERO
                 m[c] = ZERO
@@ -118,14 +110,12 @@ def exact_mean_forward(
                         near, raised = split_weight(a)
                     start, stop = U(h) * U(width), U(h) * U(width) + U(width)
                     for c in range(start, stop):
-                        term[c] = mant[c] * power_of_two(expo[c] + raised - top[c])
+                        tilt = read(mant, c) * power_of_two(read(expo, c) + raised - top[c])
+                        s[c] += near * tilt
+                        m[c] += near * tilt * ((read(z, c) - base[c]) * read(inv, c))
                     if unit_denominator:
                         for c in range(start, stop):
-                            plain[c] += term[c]
-                    for c in range(start, stop):
-                        s[c] += near * term[c]
-                    for c in range(start, stop):
-                        m[c] += near * term[c] * ((z[c] - base[c]) * inv[c])
+                            plain[c] += read(mant, c) * power_of_two(read(expo, c) - top[c])
             for h in range(weight.shape[1]):
                 a = total[v, h]
                 factor = where(times_weight, a, ONE)
@@ -170,7 +160,8 @@ def exact_norm_forward(
                     near, raised = split_weight(a)
                     start = U(h) * U(width)
                     for c in range(start, start + U(width)):
-                        s[c] += near * mant[c] * power_of_two(expo[c] + raised - top[c])
+                        tilt = read(mant, c) * power_of_two(read(expo, c) + raised - top[c])
+                        s[c] += near * tilt
             for h in range(weight.shape[1]):
                 a = total[v, h]
                 start = U(h) * U(width)

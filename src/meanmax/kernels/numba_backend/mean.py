@@ -91,65 +91,61 @@ def mean_forward(
         counted[b] = kept
 
 
-@kernel(reassociate=True)
-def mean_pullback(blocks, grad, inverse, ratio, total, middle, times_weight, rows, origin):
+@kernel()
+def mean_pullback(blocks, grad, inverse, ratio, total, middle, times_weight, rows):
     r"""Writes blocks :math:`[q, q (r - \bar r)]` with :math:`q = g / \sum a T`.
 
     The backward pass cancels :math:`r` against features; measured from the channel's average
-    mean :math:`\bar r` (:obj:`middle`) there is less to cancel. Also sums what reaches
-    :math:`\mu`.
+    mean :math:`\bar r` (:obj:`middle`) there is less to cancel.
     """
     for b in prange(blocks.shape[0]):
         mid = middle[blocks[b, 2]]
         heads = total.shape[1]
         width = grad.shape[1] // heads
-        reached = 0.0
         for v in range(blocks[b, 0], blocks[b, 1]):
             row, g, inverse_row, ratio_row = rows[v], grad[v], inverse[v], ratio[v]
             for h in range(heads):
                 a = total[v, h]
                 factor = where(times_weight, a, ONE)
                 start, pair = U(h) * U(width), U(h) * U(2 * width)
-                direct = ZERO
-                for i in range(U(width)):
-                    direct += g[start + i]
                 for i in range(U(width)):
                     row[pair + i] = factor * g[start + i] * inverse_row[start + i]
                 for i in range(U(width)):
                     c = start + i
                     row[pair + U(width) + i] = row[pair + i] * (ratio_row[c] - mid[c])
-                if a > ZERO:
-                    reached += factor * direct
-        origin[b] = reached
 
 
 @kernel()
 def softmax_backward(
-    blocks, colptr, row_of, weight, pulled, x, rows, table, middle, grad, theta_grad
+    blocks, colptr, row_of, weight, pulled, x, table, middle, grad, theta_grad
 ):  # fmt: skip
     r"""One pass over the transposed rows: feature gradients and the sums for :math:`\gamma`."""
     for b in prange(blocks.shape[0]):
         t = table[blocks[b, 2]]
-        centre, inv, steep = t[CENTRE], t[INV_SCALE], t[STEEPNESS]
+        top, centre, inv, steep = t[TOP], t[CENTRE], t[INV_SCALE], t[STEEPNESS]
         mid = middle[blocks[b, 2]]
         width = x.shape[1] // weight.shape[1]
-        acc, moved = np.empty(rows.shape[1], rows.dtype), np.empty(width, rows.dtype)
+        acc, moved = np.empty(pulled.shape[1], x.dtype), np.empty(width, x.dtype)
+        tilts = np.empty(width, x.dtype)
         theta_sum = theta_grad[b]
         for u in range(blocks[b, 0], blocks[b, 1]):
             gather_sum(acc, pulled, row_of, weight, colptr[u], colptr[u + 1], 2 * width)
-            z, row, grad_row = x[u], rows[u], grad[u]
+            z, grad_row = x[u], grad[u]
             for h in range(weight.shape[1]):
                 start, pair = U(h) * U(width), U(h) * U(2 * width)
+                for i in range(U(width)):
+                    c = start + i
+                    tilts[i] = exp(steep[c] * ((z[c] - top[c]) * inv[c]))
                 for i in range(U(width)):
                     c = start + i
                     away = (z[c] - centre[c]) * inv[c] - mid[c]
                     moved[i] = away * acc[pair + i] - acc[pair + U(width) + i]
                 for i in range(U(width)):
-                    c, tilt = start + i, row[pair + i]
-                    slope = where(tilt > ZERO, steep[c] * moved[i], ZERO)
-                    grad_row[c] = tilt * (acc[pair + i] + slope)
+                    c = start + i
+                    slope = where(tilts[i] > ZERO, steep[c] * moved[i], ZERO)
+                    grad_row[c] = tilts[i] * (acc[pair + i] + slope)
                 for i in range(U(width)):
-                    moved[i] *= row[pair + i]
+                    moved[i] *= tilts[i]
                 for i in range(U(width)):
                     c = start + i
                     theta_sum[c] += moved[i] * ((z[c] - centre[c]) * inv[c] - mid[c])

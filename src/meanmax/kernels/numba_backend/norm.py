@@ -6,14 +6,13 @@ not overlap and does not vectorise.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numba import prange
 
 from meanmax.kernels.numba_backend.branchless import where
 from meanmax.kernels.numba_backend.gather import block_dot, gather_sum
 from meanmax.kernels.numba_backend.launch import kernel, subroutine
+from meanmax.kernels.numba_backend.origin import weight_root
 from meanmax.kernels.numba_backend.tilt import (
     MU,
     ONE,
@@ -25,21 +24,6 @@ from meanmax.kernels.numba_backend.tilt import (
     relative_log,
 )
 from meanmax.kernels.numba_backend.transcendental import exp, log
-
-
-@subroutine
-def weight_root(root, total, theta, start, width, consistent):
-    r"""Writes the shift's factor of every channel of a head: :math:`A^{1/p}`, or 1 as printed."""
-    if not consistent or total == ONE:
-        for c in range(start, start + width):
-            root[c] = ONE
-        return
-    log_total = math.log(total)
-    for c in range(start, start + width):
-        if c > start and theta[c] == theta[c - U(1)]:
-            root[c] = root[c - U(1)]
-        else:
-            root[c] = math.exp(log_total / theta[c])
 
 
 @subroutine
@@ -121,40 +105,16 @@ def norm_forward(
 
 
 @kernel()
-def norm_pullback(
-    blocks, grad, slope, entropy, total, table, consistent, pulled, entropy_sum, root_sum, origin
-):  # fmt: skip
-    r"""Writes :math:`q = g S^{1/p - 1}`; sums per channel what the rows give to :math:`p`.
-
-    :obj:`entropy_sum` collects :math:`g S^{1/p} \log S`, :obj:`root_sum` collects
-    :math:`g A^{1/p} \log A`, and :obj:`origin` what reaches :math:`\mu` directly.
-    """
+def norm_pullback(blocks, grad, slope, entropy, pulled, entropy_sum):
+    r"""Writes :math:`q = g S^{1/p - 1}`; sums :math:`g S^{1/p} \log S` per channel for :math:`p`."""
     for b in prange(blocks.shape[0]):
-        theta = table[blocks[b, 2]][THETA]
-        heads = total.shape[1]
-        width = grad.shape[1] // heads
-        root = np.empty(grad.shape[1], grad.dtype)
-        direct = np.zeros(grad.shape[1], np.float64)
-        entropies, roots = entropy_sum[b], root_sum[b]
+        entropies = entropy_sum[b]
         for v in range(blocks[b, 0], blocks[b, 1]):
             g, slope_row, entropy_row, row = grad[v], slope[v], entropy[v], pulled[v]
             for c in range(grad.shape[1]):
                 row[c] = g[c] * slope_row[c]
             for c in range(grad.shape[1]):
                 entropies[c] += g[c] * entropy_row[c]
-            for h in range(heads):
-                a = total[v, h]
-                if not a > ZERO:
-                    continue
-                start = U(h) * U(width)
-                weight_root(root, a, theta, start, U(width), consistent)
-                log_a = grad.dtype.type(math.log(a)) if consistent else grad.dtype.type(0)
-                for c in range(start, start + U(width)):
-                    direct[c] += g[c] * root[c]
-                if log_a != ZERO:
-                    for c in range(start, start + U(width)):
-                        roots[c] += g[c] * root[c] * log_a
-        origin[b] = direct.sum()
 
 
 @kernel()

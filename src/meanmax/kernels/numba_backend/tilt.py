@@ -118,26 +118,3 @@ def tilt_lp(blocks, x, table, rows, floor):
             for c in range(x.shape[1]):
                 tilt = tilt_power(z[c], top[c], mu[c], span[c], theta[c])
                 row[c] = where((tilt < floor) & (z[c] > mu[c]), floor, tilt)
-
-
-@kernel()
-def spread_origin(blocks, x, mu, share, grad):
-    r"""Adds each graph's share of :math:`\mu`'s gradient to the features that attain it."""
-    for b in prange(blocks.shape[0]):
-        origin, part = mu[blocks[b, 2]], share[blocks[b, 2]]
-        for u in range(blocks[b, 0], blocks[b, 1]):
-            row, z = grad[u], x[u]
-            for c in range(x.shape[1]):
-                row[c] += where(z[c] == origin, part, ZERO)
-
-
-@kernel()
-def count_origin(blocks, x, mu, count):
-    r"""How many features of every block attain their graph's :math:`\mu`."""
-    for b in prange(blocks.shape[0]):
-        origin, ties = mu[blocks[b, 2]], 0
-        for u in range(blocks[b, 0], blocks[b, 1]):
-            z = x[u]
-            for c in range(x.shape[1]):
-                ties += where(z[c] == origin, 1, 0)
-        count[b] = ties

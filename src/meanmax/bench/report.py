@@ -1,0 +1,157 @@
+r"""Table and files, made from the result alone."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group
+from rich.table import Table
+
+from meanmax.bench.competitors import COMPETITORS, PASSES
+from meanmax.bench.plot import draw
+
+COLUMNS = (
+    ("median_ms", "median ms", ".3f"),
+    ("ratio_to_floor", "× floor", ".2f"),
+    ("faster_than_pyg_softmax", "× faster than\nPyG softmax", ".2f"),
+    ("faster_than_pyg_powermean", "× faster than\nPyG power mean", ".2f"),
+    ("memory_mb", "peak MB", ".1f"),
+    ("memory_arrays", "peak arrays of\n\\[nodes, channels]", ".1f"),
+    ("n", "n", "d"),
+)
+
+
+def as_json(result: dict[str, Any]) -> str:
+    r"""The result as text."""
+    return json.dumps(result, indent=1, allow_nan=False)
+
+
+def write_files(result: dict[str, Any], folder: Path) -> list[Path]:
+    r"""Writes :obj:`bench.json`, :obj:`bench.png` and :obj:`bench.svg`, each at once or not at all.
+
+    Args:
+        result (dict): The result.
+        folder (Path): The folder, which exists.
+    """
+    writers: dict[str, Callable[[Path], object]] = {
+        "bench.json": lambda path: path.write_text(as_json(result) + "\n", encoding="utf-8"),
+        "bench.png": lambda path: draw(result, path, "png"),
+        "bench.svg": lambda path: draw(result, path, "svg"),
+    }
+    for name, write in writers.items():
+        _write_at_once(folder / name, write)
+    return [folder / name for name in writers]
+
+
+def check_folder(folder: Path) -> None:
+    r"""Makes the folder and raises an :class:`OSError` unless files can be written to it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    trial = folder / f".trial-{os.getpid()}"
+    trial.touch()
+    trial.unlink()
+
+
+def as_tables(result: dict[str, Any]) -> Group:
+    r"""The result for the eyes: facts, a table per graph and pass, sweep, cold start, notes."""
+    parts: list[Table | str] = [_facts(result)]
+    for graph in result["graphs"]:
+        parts += [_graph_table(graph, key) for key in PASSES]
+    for series in (result["sweep"] or {}).values():
+        parts += [_sweep_table(series, key) for key in PASSES if series]
+    if result["cold"] is not None:
+        parts.append(_cold_table(result["cold"]))
+    parts += [f"note: {note}" for note in result["notes"]]
+    return Group(*parts)
+
+
+def table_width(console: Console) -> int:
+    r"""Wide enough for the tables where the console is a file or a pipe."""
+    return console.width if console.is_terminal else 130
+
+
+def _facts(result: dict[str, Any]) -> str:
+    machine, settings = result["machine"], result["settings"]
+    versions = ", ".join(f"{name} {value}" for name, value in machine["versions"].items())
+    return (
+        f"{result['created']}  {machine['cpu']}, {settings['threads']} of {machine['cores']} "
+        f"threads, {settings['dtype']}\nPython {machine['python']}, {versions}\n"
+    )
+
+
+def _graph_table(graph: dict[str, Any], key: str) -> Table:
+    floor = graph["floor"][key]["competitor"]
+    table = Table(
+        title=f"{graph['name']}: {key}, {_size(graph)}",
+        caption=f"floor: {COMPETITORS[floor].label if floor else 'not measured'}",
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("competitor")
+    for _, heading, _ in COLUMNS:
+        table.add_column(heading, justify="right")
+    for row in _rows(graph, key):
+        if row["error"] is not None:
+            table.add_row(row["label"], "failed")
+        else:
+            table.add_row(row["label"], *(_cell(row[name], form) for name, _, form in COLUMNS))
+    return table
+
+
+def _sweep_table(series: list[dict[str, Any]], key: str) -> Table:
+    r"""Ratios to the floor by size; a competitor that a size was too large for has none."""
+    table = Table(title=f"sweep: {key}, median as a ratio to the floor", title_justify="left")
+    table.add_column("size")
+    table.add_column("floor ms", justify="right")
+    names = list(dict.fromkeys(row["competitor"] for point in series for row in _rows(point, key)))
+    for name in names:
+        table.add_column(COMPETITORS[name].label, justify="right")
+    for point in series:
+        ratios = {row["competitor"]: row["ratio_to_floor"] for row in _rows(point, key)}
+        cells = [_cell(ratios.get(name), ".2f") for name in names]
+        table.add_row(_size(point), _cell(point["floor"][key]["median_ms"], ".3f"), *cells)
+    return table
+
+
+def _cold_table(cold: dict[str, Any]) -> Table:
+    table = Table(
+        title="cold start: seconds of the first forward+backward pass",
+        caption="exact: what rows on the exact path need on top",
+        title_justify="left",
+        caption_justify="left",
+    )
+    for heading in ("", "empty cache", "warm cache, new process"):
+        table.add_column(heading, justify="right" if heading else "left")
+    both = [cold[key] for key in ("compile", "cached")]
+    for name in both[0]["first_call_seconds"]:
+        seconds = (f"{run['first_call_seconds'][name]:.3f}" for run in both)
+        table.add_row(COMPETITORS[name].label, *seconds)
+    totals = (f"{run['three_aggregators_seconds']:.3f}" for run in both)
+    table.add_row("all three aggregators", *totals)
+    return table
+
+
+def _rows(graph: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    return [row for row in graph["results"] if row["pass"] == key]
+
+
+def _size(graph: dict[str, Any]) -> str:
+    return (
+        f"{graph['num_nodes']:,} nodes, {graph['num_edges']:,} edges, {graph['channels']} channels"
+    )
+
+
+def _cell(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
+
+
+def _write_at_once(path: Path, write: Callable[[Path], object]) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        write(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

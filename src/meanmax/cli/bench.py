@@ -1,0 +1,121 @@
+r"""The command :obj:`meanmax bench`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+
+from meanmax.bench import Settings, run_bench
+from meanmax.bench.child import ChildError
+from meanmax.bench.graphs import AMAZON_FILE, GraphError
+from meanmax.bench.report import as_json, as_tables, check_folder, table_width, write_files
+
+DEFAULTS = Settings(threads=min(2, os.cpu_count() or 1))
+POSITIVE = click.IntRange(min=1)
+
+
+@click.command()
+@click.option("--nodes", type=POSITIVE, default=DEFAULTS.nodes, help="Nodes of the graph.")
+@click.option(
+    "--edges", type=POSITIVE, default=DEFAULTS.edges, help="Its edges, self-loops counted."
+)
+@click.option("--channels", type=POSITIVE, default=DEFAULTS.channels, help="Feature channels.")
+@click.option(
+    "--dtype",
+    type=click.Choice(["float32", "float64"]),
+    default=DEFAULTS.dtype,
+    help="Type of the features.",
+)
+@click.option("--repeats", type=POSITIVE, default=DEFAULTS.repeats, help="Rounds of timing.")
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0.0),
+    default=DEFAULTS.budget,
+    help="Seconds of timed calls after which a competitor leaves the rounds (after at least 3).",
+)
+@click.option("--threads", type=POSITIVE, default=DEFAULTS.threads, help="Threads to compute on.")
+@click.option("--seed", type=int, default=DEFAULTS.seed, help="Seed of graph and features.")
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False),
+    envvar="MEANMAX_DATA",
+    show_envvar=True,
+    help=f"Folder of {AMAZON_FILE}; without it only the generated graph is timed.",
+)
+@click.option("--sweep", is_flag=True, help="Also time growing numbers of edges and channels.")
+@click.option(
+    "--max-edges", type=POSITIVE, default=DEFAULTS.max_edges, help="Largest size of the sweep."
+)
+@click.option("--cold", is_flag=True, help="Also time compilation and first calls.")
+@click.option(
+    "--memory/--no-memory", "measure_memory", default=True, help="Measure peak memory (Linux)."
+)
+@click.option(
+    "--quick", is_flag=True, help="Small sizes in place of those given, to try the command."
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("bench-results"),
+    help="Folder for bench.json, bench.png and bench.svg.",
+)
+@click.option("--json", "print_json", is_flag=True, help="Print JSON instead of tables.")
+def bench(out: Path, print_json: bool, quick: bool, **options: Any) -> None:
+    r"""Time the aggregators beside their peers.
+
+    The floor is the faster of two linear products, ours and PyTorch's. All ratios are between
+    medians that were measured in turns in this run.
+    """
+    settings = Settings(**options).quick() if quick else Settings(**options)
+    try:
+        check_folder(out)
+        result = _measure(settings)
+        written = write_files(result, out)
+    except OSError as error:
+        raise click.ClickException(
+            f"cannot write to {out} ({error.strerror or error}); choose another folder with --out"
+        ) from error
+    except (GraphError, ChildError) as error:
+        raise click.ClickException(str(error)) from error
+    _show(result, print_json)
+    click.echo(f"written: {', '.join(str(path) for path in written)}", err=True)
+    _fail_on_errors(result)
+
+
+def _measure(settings: Settings) -> dict[str, Any]:
+    r"""Runs the bench under progress bars on stderr."""
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+
+        def progress(title: str, steps: int) -> Callable[[], None]:
+            task = bars.add_task(title, total=steps)
+            return lambda: bars.advance(task)
+
+        return run_bench(settings, progress)
+
+
+def _show(result: dict[str, Any], print_json: bool) -> None:
+    if print_json:
+        click.echo(as_json(result))
+        return
+    console = Console(file=sys.stdout, highlight=False)
+    console.print(as_tables(result), width=table_width(console))
+
+
+def _fail_on_errors(result: dict[str, Any]) -> None:
+    sweep = result["sweep"] or {}
+    entries = [*result["graphs"], *(point for series in sweep.values() for point in series)]
+    failed = [
+        f"{entry['name']}, {row['label']}, {row['pass']}: {row['error']}"
+        for entry in entries
+        for row in entry["results"]
+        if row["error"] is not None
+    ]
+    if failed:
+        raise click.ClickException("some competitors failed:\n" + "\n".join(failed))
