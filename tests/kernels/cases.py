@@ -103,13 +103,13 @@ def run(form, x, graph, theta, backend, *, weight=None, mu=None, upstream=None):
     return SimpleNamespace(out=out.detach().double(), grads=grads)
 
 
-def assert_agree(got, want, x, tol):
-    """Outputs by the spread of the features, gradients by their norm."""
+def assert_agree(got, want, x, tol, least_theta=0.0):
+    """Outputs by the spread of the features, gradients by their norm, or by a least one."""
     assert_outputs_agree(got.out, want.out, x, tol)
     assert got.grads.keys() == want.grads.keys()
     # The origin's gradient is what the features' leave over, often a difference of equals. That
     # of weights is one too; where it vanishes, the reference has 1e-16 of the features left.
-    least = {"mu": want.grads["x"].norm(), "weight": 1e-10 * x.abs().max()}
+    least = {"mu": want.grads["x"].norm(), "weight": 1e-10 * x.abs().max(), "theta": least_theta}
     for name, expected in want.grads.items():
         assert_norm_close(got.grads[name], expected, tol, name, least.get(name, 0.0))
 

@@ -37,7 +37,9 @@ FEATURES = {
 def check(form, x, theta, backend, weight=WEIGHT, graph=GRAPH):
     want = run(form, x, graph, theta, "reference", weight=weight, upstream=UPSTREAM)
     got = run(form, x, graph, theta, backend, weight=weight, upstream=UPSTREAM)
-    assert_agree(got, want, x, TOL)
+    # That of gamma is a variance of features and underflows where the maximum stands alone.
+    least = 1e-13 * (x.max() - x.min()).item() ** 2 if form.kind == "softmax" else 0.0
+    assert_agree(got, want, x, TOL, least)
 
 
 @pytest.mark.parametrize("theta", [1.0, 20.0, 100.0, 1000.0])

@@ -195,5 +195,12 @@ COMPETITORS: Final[dict[str, Competitor]] = {
 }
 r"""All competitors by name, in the order of the tables."""
 
-SWEPT: Final = (*LINEAR, "lp-numba", "polynomial-numba", "softmax-numba", PYG_SOFTMAX, PYG_POWER_MEAN)
+SWEPT: Final = (
+    *LINEAR,
+    "lp-numba",
+    "polynomial-numba",
+    "softmax-numba",
+    PYG_SOFTMAX,
+    PYG_POWER_MEAN,
+)
 r"""Those that are timed over several sizes."""

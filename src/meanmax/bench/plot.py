@@ -74,8 +74,8 @@ def _lines(axes: Axes, name: str, series: list[dict[str, Any]]) -> None:
             if (row["competitor"], row["pass"]) == (competitor, TRAIN) and row["ratio_to_floor"]
         ]
         style = "--" if competitor in LINEAR else "-"
-        label = COMPETITORS[competitor].label
-        axes.plot(*zip(*points, strict=True), style, marker="o", label=label) if points else None
+        sizes, ratios = [size for size, _ in points], [ratio for _, ratio in points]
+        axes.plot(sizes, ratios, style, marker="o", label=COMPETITORS[competitor].label)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel(name)

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Console, Group
 from rich.table import Table
@@ -23,6 +23,7 @@ COLUMNS = (
     ("memory_arrays", "peak arrays of\n\\[nodes, channels]", ".1f"),
     ("n", "n", "d"),
 )
+WIDTH = 130
 
 
 def as_json(result: dict[str, Any]) -> str:
@@ -68,9 +69,10 @@ def as_tables(result: dict[str, Any]) -> Group:
     return Group(*parts)
 
 
-def table_width(console: Console) -> int:
-    r"""Wide enough for the tables where the console is a file or a pipe."""
-    return console.width if console.is_terminal else 130
+def print_tables(result: dict[str, Any], file: TextIO) -> None:
+    r"""Prints :func:`as_tables`, wide enough for them where the file is no terminal."""
+    width = None if file.isatty() else WIDTH
+    Console(file=file, width=width, highlight=False).print(as_tables(result))
 
 
 def _facts(result: dict[str, Any]) -> str:

@@ -48,6 +48,7 @@ class Settings:
         max_edges (int, optional): The largest size of the sweep. (default: :obj:`10_000_000`)
         cold (bool, optional): Whether to time first calls. (default: :obj:`False`)
         measure_memory (bool, optional): Whether to measure memory. (default: :obj:`True`)
+        quick (bool, optional): Whether the sizes are for trying only. (default: :obj:`False`)
     """
 
     nodes: int = 13_752
@@ -63,9 +64,12 @@ class Settings:
     max_edges: int = SWEEP_EDGES[-1]
     cold: bool = False
     measure_memory: bool = True
+    quick: bool = False
 
-    def quick(self) -> Settings:
-        r"""The same at sizes for trying, which say nothing about speed."""
+    def resolved(self) -> Settings:
+        r"""The settings that are run: at :obj:`quick`, small sizes in place of those given."""
+        if not self.quick:
+            return self
         return replace(
             self,
             nodes=500,
@@ -87,7 +91,11 @@ def run_bench(
         progress (callable, optional): Called with a title and a number of steps before each part;
             what it returns is called after each step. (default: shows nothing)
     """
+    settings = settings.resolved()
     real, note = find_amazon(Path(settings.data_dir) if settings.data_dir else None)
+    notes = [note] if note else []
+    if settings.quick:
+        notes.append("quick sizes try the command; they say nothing about speed")
     made = GraphSource("power-law", settings.nodes, settings.edges, settings.seed)
     sources = [made] if real is None else [made, real]
     result: dict[str, Any] = {
@@ -95,7 +103,7 @@ def run_bench(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "settings": asdict(settings),
         "method": _method(),
-        "notes": [note] if note else [],
+        "notes": notes,
     }
     with _threads(settings.threads):
         loaded = [(source, source.load()) for source in sources]  # bad files fail before the work
@@ -166,7 +174,8 @@ def _sweep(settings: Settings, progress: Progress) -> dict[str, list[dict[str, A
 def _sweep_point(
     edges: int, channels: int, settings: Settings, progress: Progress
 ) -> dict[str, Any]:
-    source = GraphSource("power-law", edges // EDGES_PER_NODE, edges, settings.seed)
+    nodes = edges // EDGES_PER_NODE // 2 * 2  # even, so that no edge is left over
+    source = GraphSource("power-law", nodes, edges, settings.seed)
     with_pyg = edges * channels <= PYG_MOST_ENTRIES
     names = [name for name in SWEPT if with_pyg or not COMPETITORS[name].is_pyg]
     title = f"{edges:,} edges, {channels} channels"

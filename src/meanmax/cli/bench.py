@@ -15,7 +15,7 @@ from rich.progress import Progress
 from meanmax.bench import Settings, run_bench
 from meanmax.bench.child import ChildError
 from meanmax.bench.graphs import AMAZON_FILE, GraphError
-from meanmax.bench.report import as_json, as_tables, check_folder, table_width, write_files
+from meanmax.bench.report import as_json, check_folder, print_tables, write_files
 
 DEFAULTS = Settings(threads=min(2, os.cpu_count() or 1))
 POSITIVE = click.IntRange(min=1)
@@ -67,16 +67,15 @@ POSITIVE = click.IntRange(min=1)
     help="Folder for bench.json, bench.png and bench.svg.",
 )
 @click.option("--json", "print_json", is_flag=True, help="Print JSON instead of tables.")
-def bench(out: Path, print_json: bool, quick: bool, **options: Any) -> None:
+def bench(out: Path, print_json: bool, **options: Any) -> None:
     r"""Time the aggregators beside their peers.
 
     The floor is the faster of two linear products, ours and PyTorch's. All ratios are between
     medians that were measured in turns in this run.
     """
-    settings = Settings(**options).quick() if quick else Settings(**options)
     try:
         check_folder(out)
-        result = _measure(settings)
+        result = _measure(Settings(**options))
         written = write_files(result, out)
     except OSError as error:
         raise click.ClickException(
@@ -103,9 +102,8 @@ def _measure(settings: Settings) -> dict[str, Any]:
 def _show(result: dict[str, Any], print_json: bool) -> None:
     if print_json:
         click.echo(as_json(result))
-        return
-    console = Console(file=sys.stdout, highlight=False)
-    console.print(as_tables(result), width=table_width(console))
+    else:
+        print_tables(result, sys.stdout)
 
 
 def _fail_on_errors(result: dict[str, Any]) -> None:

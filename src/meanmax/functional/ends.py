@@ -28,7 +28,8 @@ def sum(
             :obj:`[num_edges]` or :obj:`[num_edges, heads]`. (default: the graph's own, or 1)
         backend (str, optional): The backend. (default: see :class:`meanmax.use_backend`)
     """
-    return _end(x, graph, weight, backend, weighted_sum)
+    out: Tensor = _end(x, graph, weight, backend, weighted_sum)
+    return out
 
 
 def mean(
@@ -38,7 +39,8 @@ def mean(
 
     It is 0 where there is no weight. The arguments are those of :func:`sum`.
     """
-    return _end(x, graph, weight, backend, _weighted_mean)
+    out: Tensor = _end(x, graph, weight, backend, _weighted_mean)
+    return out
 
 
 def max(
@@ -48,13 +50,12 @@ def max(
 
     The gradient is shared evenly among ties. The arguments are those of :func:`sum`.
     """
-    return _end(x, graph, weight, backend, neighbour_max)
+    out: Tensor = _end(x, graph, weight, backend, neighbour_max)
+    return out
 
 
-@torch.compiler.disable
-def _end(
-    x: Tensor, graph: Graph, weight: Tensor | None, backend: str | None, rule: Rule
-) -> Tensor:
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def _end(x: Tensor, graph: Graph, weight: Tensor | None, backend: str | None, rule: Rule) -> Tensor:
     features = as_features(x, graph)
     check_finite(features.flat)
     edge = as_weight(weight, graph, features)

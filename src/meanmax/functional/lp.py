@@ -59,4 +59,5 @@ def lp(
         (tensor([7.]), tensor([4.]))
     """
     form = Form("lp", shift=shift)
-    return tilted(x, graph, p, form, weight=weight, sign=sign, mu=mu, backend=backend)
+    out: Tensor = tilted(x, graph, p, form, weight=weight, sign=sign, mu=mu, backend=backend)
+    return out

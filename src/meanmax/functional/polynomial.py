@@ -59,4 +59,5 @@ def polynomial(
         (tensor([3.]), tensor([6.]))
     """
     form = Form("polynomial", normalize=normalize)
-    return tilted(x, graph, alpha, form, weight=weight, sign=sign, mu=mu, backend=backend)
+    out: Tensor = tilted(x, graph, alpha, form, weight=weight, sign=sign, mu=mu, backend=backend)
+    return out

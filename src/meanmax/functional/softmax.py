@@ -53,5 +53,6 @@ def softmax(
         >>> softmax(x, graph, 1.0)[3]
         tensor([1.5752])
     """
-    return tilted(x, graph, gamma, Form("softmax", normalize=normalize), weight=weight,
-                  backend=backend)  # fmt: skip
+    form = Form("softmax", normalize=normalize)
+    out: Tensor = tilted(x, graph, gamma, form, weight=weight, backend=backend)
+    return out

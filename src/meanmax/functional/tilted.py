@@ -11,7 +11,7 @@ from meanmax.kernels import Form, tilted_aggregate
 from meanmax.kernels.form import Sign, check_choice
 
 
-@torch.compiler.disable
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def tilted(
     x: Tensor,
     graph: Graph,

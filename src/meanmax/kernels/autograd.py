@@ -10,8 +10,8 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
 from meanmax.graph import Graph
-from meanmax.kernels.form import Form
 from meanmax.kernels.edge_weight import own_weight
+from meanmax.kernels.form import Form
 from meanmax.kernels.reference import reference
 from meanmax.kernels.select import select_backend
 
@@ -41,15 +41,20 @@ def tilted_aggregate(
     """
     module = select_backend(x, graph, backend)
     if x.numel() == 0 or graph.num_edges == 0:
-        return EmptyAggregate.apply(x, theta, weight, mu, graph.num_dst)
+        return apply(EmptyAggregate, x, theta, weight, mu, graph.num_dst)
     if module is None:
         weight = own_weight(graph, x) if weight is None else weight
         return reference(x, graph, theta, weight, mu, form).to(x.dtype)
     if form.unit_denominator and x.dtype == torch.float32:
         # The printed softmax subtracts gamma * z terms that do not cancel row by row.
         wide = (None if t is None else t.double() for t in (x, theta, weight, mu))
-        return TiltedAggregate.apply(*wide, graph, form, module).to(x.dtype)
-    out: Tensor = TiltedAggregate.apply(x, theta, weight, mu, graph, form, module)
+        return apply(TiltedAggregate, *wide, graph, form, module).to(x.dtype)
+    return apply(TiltedAggregate, x, theta, weight, mu, graph, form, module)
+
+
+def apply(function: type[Function], *args: Any) -> Tensor:
+    r"""Runs an autograd function that has one output."""
+    out: Tensor = function.apply(*args)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -61,7 +66,8 @@ class EmptyAggregate(Function):
         r"""Returns zeros for every target."""
         *others, num_dst = inputs
         ctx.save_for_backward(x, *others)
-        return x.new_zeros(num_dst, x.size(1))
+        zeros: Tensor = x.new_zeros(num_dst, x.size(1))
+        return zeros
 
     @staticmethod
     def backward(ctx: Any, *_: Tensor) -> tuple[Tensor | None, ...]:
@@ -85,6 +91,7 @@ class TiltedAggregate(Function):
         backend: Any,
     ) -> Tensor:
         r"""Runs the backend and keeps its state."""
+        out: Tensor
         out, ctx.state = backend.forward(x, graph, theta, weight, mu, form)
         ctx.backend, ctx.mu_is_minimum = backend, mu is None
         # Saved to notice in-place changes of what the state shares memory with.
@@ -92,7 +99,7 @@ class TiltedAggregate(Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         r"""Runs the backend's backward pass."""
         inputs = ctx.saved_tensors
         need_x, need_theta, need_weight, need_mu = ctx.needs_input_grad[:4]
@@ -100,7 +107,7 @@ class TiltedAggregate(Function):
             grads = ctx.backend.backward(
                 ctx.state, grad, need_weight=need_weight, mu_is_minimum=ctx.mu_is_minimum
             )
-        wanted = (
+        wanted: tuple[Tensor | None, ...] = (
             grads.x if need_x else None,
             grads.theta.to(inputs[1].dtype) if need_theta else None,
             grads.weight.to(inputs[2].dtype) if need_weight else None,
@@ -115,7 +122,7 @@ def refuse_second_order(
     grads: tuple[Tensor | None, ...], grad: Tensor
 ) -> tuple[Tensor | None, ...]:
     r"""Gives first-order gradients that raise a clear error when they are differentiated."""
-    return tuple(None if g is None else _FirstOrderOnly.apply(g, grad) for g in grads)
+    return tuple(None if g is None else apply(_FirstOrderOnly, g, grad) for g in grads)
 
 
 class _FirstOrderOnly(Function):

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from meanmax.graph import Graph
 
-
 MINIMUM_BUDGET = 1 << 16
 
 

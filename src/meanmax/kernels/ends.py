@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from meanmax.graph import Graph
-from meanmax.kernels.autograd import refuse_second_order
+from meanmax.kernels.autograd import apply, refuse_second_order
 from meanmax.kernels.edge_weight import own_weight
 from meanmax.kernels.reference import edge_targets, row_max, row_sum
 from meanmax.kernels.select import select_ends
@@ -24,8 +24,7 @@ def weighted_sum(
         a = _per_channel(x, graph, weight)
         edges = a * x.double()[graph.col]
         return row_sum(edges, edge_targets(graph), graph.num_dst).to(x.dtype)
-    out: Tensor = WeightedSum.apply(x, weight, graph, module)
-    return out
+    return apply(WeightedSum, x, weight, graph, module)
 
 
 def neighbour_max(
@@ -37,8 +36,7 @@ def neighbour_max(
         present = _per_channel(x, graph, weight) > 0
         edges = x.double()[graph.col].masked_fill(~present, -torch.inf)
         return row_max(edges, edge_targets(graph), graph.num_dst).to(x.dtype)
-    out: Tensor = NeighbourMax.apply(x, weight, graph, module)
-    return out
+    return apply(NeighbourMax, x, weight, graph, module)
 
 
 class WeightedSum(Function):
@@ -53,7 +51,7 @@ class WeightedSum(Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         r"""Runs the backend's backward pass."""
         x, weight = ctx.saved_tensors
         with torch.no_grad():
@@ -78,7 +76,7 @@ class NeighbourMax(Function):
         return result
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         r"""Runs the backend's backward pass; weights only decide who is a neighbour."""
         x, weight, out, ties = ctx.saved_tensors
         with torch.no_grad():

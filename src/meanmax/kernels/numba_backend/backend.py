@@ -246,7 +246,8 @@ def _average(plan: Plan, ratio_sum: Array, counted: Array) -> Array:
     r"""The mean of the rows' means per graph and channel, over rows that are not lost."""
     total = np.zeros((len(plan.dst_bounds) - 1, ratio_sum.shape[1]))
     np.add.at(total, plan.row_blocks[:, 2], ratio_sum)
-    average: Array = total / np.maximum(_per_graph(counted, plan.row_blocks, len(total)), 1)[:, None]
+    kept = np.maximum(_per_graph(counted, plan.row_blocks, len(total)), 1)
+    average: Array = total / kept[:, None]
     return average
 
 

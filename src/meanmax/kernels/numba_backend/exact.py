@@ -98,18 +98,14 @@ def exact_forward(
         table, weights.total,
     )  # fmt: skip
     if form.kind == "lp":
-        exact_norm_forward(
-            *shared, form.shift == "consistent", peak, inverse, ratio, extra, out
-        )
+        exact_norm_forward(*shared, form.shift == "consistent", peak, inverse, ratio, extra, out)
     else:
         exact_mean_forward(
             *shared, form.kind == "softmax", weights.delicate, form.unit_denominator,
             form.times_weight,
             peak, anchor, inverse, ratio, extra, out,
         )  # fmt: skip
-    return Exact(
-        chosen, graph_of, blocks, mantissa, exponent, peak, anchor, inverse, ratio, extra
-    )
+    return Exact(chosen, graph_of, blocks, mantissa, exponent, peak, anchor, inverse, ratio, extra)
 
 
 def kind_code(form: Form) -> int:

@@ -57,6 +57,7 @@ class Kernel:
         self._serial: Callable[..., Any] | None = None
 
     def __call__(self, *args: Any) -> None:
+        r"""Runs the kernel; results are written into arguments."""
         if _forked:
             if self._serial is None:
                 self._serial = numba.njit(**self._options)(self._function)

@@ -106,7 +106,7 @@ def norm_forward(
 
 @kernel()
 def norm_pullback(blocks, grad, slope, entropy, pulled, entropy_sum):
-    r"""Writes :math:`q = g S^{1/p - 1}`; sums :math:`g S^{1/p} \log S` per channel for :math:`p`."""
+    r"""Writes :math:`q = g S^{1/p - 1}`; sums :math:`g S^{1/p} \log S` per channel."""
     for b in prange(blocks.shape[0]):
         entropies = entropy_sum[b]
         for v in range(blocks[b, 0], blocks[b, 1]):

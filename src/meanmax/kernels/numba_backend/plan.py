@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from meanmax.kernels.edge_weight import own_weight
 from meanmax.kernels.numba_backend.linear import weight_sums
 from meanmax.kernels.precision import precision_of
 
-Array = npt.NDArray
+Array = npt.NDArray[Any]
 NUM_BLOCKS = 64
 ROW_COST = 4  # a row costs about as much as this many edges
 
