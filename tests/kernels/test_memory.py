@@ -9,9 +9,10 @@ from meanmax import Graph
 
 from .cases import default_form, normal
 
-NODES, EDGES, CHANNELS = 400, 40_000, 64
-ONE_ARRAY = NODES * CHANNELS * 4  # float32, a hundredth of an array of edges and channels
-ALLOWED = 8
+NODES, EDGES, CHANNELS = 4000, 200_000, 64
+ONE_ARRAY = NODES * CHANNELS * 4  # float32, a fiftieth of an array of edges and channels
+ALLOWED = 8 + 2  # two of them the output and the gradient of the features
+VECTORS = 0.25  # one number per node, one row per block of work
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +38,8 @@ def peak_of(form, graph, x, theta):
 @pytest.mark.parametrize("path", ["fast", "exact"])
 @default_form
 def test_peak(form, graph, path):
-    """What is counted includes the output and the gradient of the features."""
     x = normal(NODES, CHANNELS, scale=3.0)
     theta = 2.0 if path == "fast" else {"softmax": 22.0}.get(form.kind, 400.0)
     peak = peak_of(form, graph, x, theta)
     assert 2 * ONE_ARRAY < peak, "tracemalloc does not see the arrays"
-    assert peak <= (ALLOWED + 2) * ONE_ARRAY, f"{peak / ONE_ARRAY:.1f} arrays of nodes"
+    assert peak <= (ALLOWED + VECTORS) * ONE_ARRAY, f"{peak / ONE_ARRAY:.1f} arrays of nodes"

@@ -31,7 +31,7 @@ def cold_start(threads: int) -> dict[str, Any]:
         runs = {
             key: run_child("meanmax.bench.coldstart", request, env) for key in ("compile", "cached")
         }
-    return {"what": WHAT, **runs}
+    return {"what": WHAT, "error": None, **runs}
 
 
 def respond(request: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from meanmax.graph import Graph
 AMAZON_FILE = "amazon_electronics_computers.npz"
 AMAZON_KEYS = ("adj_data", "adj_indices", "adj_indptr", "adj_shape")
 DEGREE_EXPONENT = 2.5
-FIRST_RANK = 10  # bounds the largest degree, at the default sizes to about 1,600
+FIRST_RANK = 10  # bounds the largest degree, at the default sizes to about 1,250
 MAX_DENSITY = 0.25
 
 
@@ -100,7 +100,7 @@ def read_amazon(path: Path) -> Graph:
             :obj:`adj_indptr` and :obj:`adj_shape`. Nothing in it is unpickled.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             data, indices, indptr, shape = (archive[key] for key in AMAZON_KEYS)
         matrix = scipy.sparse.csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
         matrix.check_format(full_check=True)

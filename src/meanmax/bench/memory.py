@@ -5,7 +5,8 @@ gives free memory back, resets the mark (Linux: :obj:`/proc/self/clear_refs`), n
 resident, runs the case once more and reads the mark. The difference counts every page that the
 call touches, of PyTorch, numpy and numba alike, its outputs and gradients included, but not the
 features and the prepared graph. The child's malloc maps each array of its own (64 KiB and more), so
-that a freed one leaves resident memory at once.
+that a freed one leaves resident memory at once. The kernel counts resident pages per thread or
+processor before it adds them up, so that numbers are good to a few tenths of a megabyte.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from meanmax.bench.graphs import GraphSource
 
 WHAT = (
     "peak resident memory of one call beyond features and prepared graph, outputs and gradients "
-    "included, in a child process of its own"
+    "included, in a child process; good to a few tenths of a MB"
 )
 PEAK_RESET = "/proc/self/clear_refs"
 OWN_MAPPINGS = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}

@@ -78,6 +78,9 @@ def _lines(axes: Axes, name: str, series: list[dict[str, Any]]) -> None:
         axes.plot(sizes, ratios, style, marker="o", label=COMPETITORS[competitor].label)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    ticks = [point[size] for point in series]
+    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    axes.minorticks_off()
     axes.set_xlabel(name)
     axes.set_ylabel("ratio to the floor")
     fixed = "64 channels" if name == "edges" else f"{series[0]['num_edges']:,} edges"

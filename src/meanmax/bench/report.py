@@ -31,6 +31,21 @@ def as_json(result: dict[str, Any]) -> str:
     return json.dumps(result, indent=1, allow_nan=False)
 
 
+def failures(result: dict[str, Any]) -> list[str]:
+    r"""A line for everything that could not be measured."""
+    sweep = result["sweep"] or {}
+    entries = [*result["graphs"], *(point for series in sweep.values() for point in series)]
+    found = [
+        f"{entry['name']}, {row['label']}, {row['pass']}: {row['error']}"
+        for entry in entries
+        for row in entry["results"]
+        if row["error"] is not None
+    ]
+    parts = {f"{graph['name']}, memory": graph["memory_error"] for graph in result["graphs"]}
+    parts["cold start"] = (result["cold"] or {"error": None})["error"]
+    return found + [f"{part}: {error}" for part, error in parts.items() if error is not None]
+
+
 def write_files(result: dict[str, Any], folder: Path) -> list[Path]:
     r"""Writes :obj:`bench.json`, :obj:`bench.png` and :obj:`bench.svg`, each at once or not at all.
 
@@ -63,7 +78,7 @@ def as_tables(result: dict[str, Any]) -> Group:
         parts += [_graph_table(graph, key) for key in PASSES]
     for series in (result["sweep"] or {}).values():
         parts += [_sweep_table(series, key) for key in PASSES if series]
-    if result["cold"] is not None:
+    if result["cold"] is not None and result["cold"]["error"] is None:
         parts.append(_cold_table(result["cold"]))
     parts += [f"note: {note}" for note in result["notes"]]
     return Group(*parts)

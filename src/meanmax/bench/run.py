@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from meanmax.bench import memory
+from meanmax.bench.child import ChildError
 from meanmax.bench.coldstart import cold_start
 from meanmax.bench.competitors import COMPETITORS, PASSES, SWEPT, Inputs
 from meanmax.bench.graphs import GraphSource, find_amazon
@@ -120,12 +121,15 @@ def _measure(
     r"""Times all competitors on one graph, then measures their memory in another process."""
     names = list(COMPETITORS)
     entry = _time(source.name, graph, settings, names, progress)
-    peaks = None
+    peaks, entry["memory_error"] = None, None
     if settings.measure_memory:
         step = progress(f"{source.name}: memory", 1)
-        peaks = memory.peak_memory(
-            source, settings.channels, settings.dtype, settings.threads, settings.seed, names
-        )
+        try:
+            peaks = memory.peak_memory(
+                source, settings.channels, settings.dtype, settings.threads, settings.seed, names
+            )
+        except ChildError as error:  # the timings are worth keeping
+            entry["memory_error"] = str(error)
         step()
     array = graph.num_nodes * settings.channels * getattr(torch, settings.dtype).itemsize
     for row in entry["results"]:
@@ -184,7 +188,10 @@ def _sweep_point(
 
 def _cold(settings: Settings, progress: Progress) -> dict[str, Any]:
     step = progress("cold start", 1)
-    measured = cold_start(settings.threads)
+    try:
+        measured = cold_start(settings.threads)
+    except ChildError as error:
+        measured = {"error": str(error)}
     step()
     return measured
 

@@ -13,9 +13,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from meanmax.bench import Settings, run_bench
-from meanmax.bench.child import ChildError
 from meanmax.bench.graphs import AMAZON_FILE, GraphError
-from meanmax.bench.report import as_json, check_folder, print_tables, write_files
+from meanmax.bench.report import as_json, check_folder, failures, print_tables, write_files
 
 DEFAULTS = Settings(threads=min(2, os.cpu_count() or 1))
 POSITIVE = click.IntRange(min=1)
@@ -81,11 +80,13 @@ def bench(out: Path, print_json: bool, **options: Any) -> None:
         raise click.ClickException(
             f"cannot write to {out} ({error.strerror or error}); choose another folder with --out"
         ) from error
-    except (GraphError, ChildError) as error:
+    except GraphError as error:
         raise click.ClickException(str(error)) from error
     _show(result, print_json)
     click.echo(f"written: {', '.join(str(path) for path in written)}", err=True)
-    _fail_on_errors(result)
+    failed = failures(result)
+    if failed:
+        raise click.ClickException("not everything could be measured:\n" + "\n".join(failed))
 
 
 def _measure(settings: Settings) -> dict[str, Any]:
@@ -104,16 +105,3 @@ def _show(result: dict[str, Any], print_json: bool) -> None:
         click.echo(as_json(result))
     else:
         print_tables(result, sys.stdout)
-
-
-def _fail_on_errors(result: dict[str, Any]) -> None:
-    sweep = result["sweep"] or {}
-    entries = [*result["graphs"], *(point for series in sweep.values() for point in series)]
-    failed = [
-        f"{entry['name']}, {row['label']}, {row['pass']}: {row['error']}"
-        for entry in entries
-        for row in entry["results"]
-        if row["error"] is not None
-    ]
-    if failed:
-        raise click.ClickException("some competitors failed:\n" + "\n".join(failed))

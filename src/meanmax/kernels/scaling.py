@@ -44,6 +44,10 @@ class Channel(IntEnum):
     r"""The parameter."""
     STEEPNESS = 7
     r"""The derivative of the tilt in :math:`\hat v`, up to the node's own factor."""
+    INV_RANGE = 8
+    r"""The inverse of the range."""
+    INV_THETA = 9
+    r"""The inverse of the parameter; 1 where that is 0."""
 
 
 def channel_table(high: Tensor, low: Tensor, mu: Tensor, theta: Tensor, form: Form) -> Tensor:
@@ -73,8 +77,14 @@ def channel_table(high: Tensor, low: Tensor, mu: Tensor, theta: Tensor, form: Fo
     span = torch.where(span > 0, span, 1.0)
     slope = theta * scale if form.kind == "softmax" else scale / span
     slope = slope.clamp(max=torch.finfo(high.dtype).max)
-    table = (high, centre, scale, 1 / scale, origin, span, theta, slope)
-    return torch.stack(table, dim=1).contiguous()
+    inverse = 1 / torch.where(theta > 0, theta, 1.0)
+    table = (high, centre, scale, 1 / scale, origin, span, theta, slope, 1 / span, inverse)
+    return torch.stack(table, dim=1)
+
+
+def too_narrow(table: Tensor) -> bool:
+    r"""Whether some range is so small that its inverse is not a number; no tilt is safe then."""
+    return not bool(torch.isfinite(table[:, Channel.INV_RANGE]).all())
 
 
 def recentre(average: Tensor, table: Tensor, form: Form) -> tuple[Tensor, Tensor]:

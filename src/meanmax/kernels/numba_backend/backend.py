@@ -22,6 +22,7 @@ from meanmax.kernels.scaling import (
     origin_of,
     recentre,
     saturate,
+    too_narrow,
 )
 
 
@@ -114,7 +115,7 @@ def _fast_forward(
 ) -> State:
     first = second = average = exact = None
     lost = np.ones(plan.num_dst, np.bool_)
-    if not form.unit_denominator:
+    if not form.unit_denominator and not too_narrow(torch.from_numpy(table)):
         first, second = np.empty((2, *out.shape), x.dtype)
         average = _fast_rows(plan, weights, x, table, out, form, first, second, lost)
     if lost.any():
@@ -193,7 +194,10 @@ def _fast_backward(state: State, g: Array, dx: Array) -> tuple[Array, Array]:
         power = 2
     else:
         limit = x.dtype.type(state.limits.largest)
-        mean.polynomial_backward(*transposed, middle, log_middle, dx, theta, limit, moved)
+        log_units = np.log(table[:, Channel.INV_RANGE])
+        mean.polynomial_backward(
+            *transposed, middle, log_middle, log_units, dx, theta, limit, moved
+        )
         power = 1
     scale = table[plan.source_blocks[:, 2], Channel.SCALE].astype(np.float64)
     return (theta * scale**power).sum(axis=0), moved

@@ -140,7 +140,7 @@ def finish_polynomial(carried, pull, moment, z, m, table, grad, theta_sum, limit
                 # The row's peak cancels: within a row the pulls sum to zero.
                 theta_sum[c] += (moment[c] / LOG2_E + pull[c] * log(m[c])) / alpha
             else:
-                theta_sum[c] += pull[c] * relative_log(z[c], top[c], mu[c], span[c])
+                theta_sum[c] += pull[c] * relative_log(z[c], top[c], mu[c], ONE / span[c])
         elif alpha == ONE:
             d = scale[c] * pull[c]
         else:
@@ -269,7 +269,7 @@ def exact_weight_backward(
                 start, stop = U(h) * width, U(h) * width + width
                 whole = 0.0
                 if a > ZERO and kind == LP and consistent:
-                    weight_root(root, a, theta, start, width, True)
+                    weight_root(root, a, theta, start, stop, True, False)
                     for c in range(start, start + width):
                         whole += grad[v, c] * mu[c] * root[c] / (theta[c] * a)
                 elif a > ZERO and times_weight:

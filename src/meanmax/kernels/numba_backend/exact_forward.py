@@ -166,7 +166,7 @@ def exact_norm_forward(
                 a = total[v, h]
                 start = U(h) * U(width)
                 if a > ZERO:
-                    weight_root(root, a, theta, start, U(width), consistent)
+                    weight_root(root, a, theta, start, start + U(width), consistent, False)
                 for c in range(start, start + U(width)):
                     alive = (s[c] > ZERO) & (a > ZERO)
                     log_s = where(alive, np.log2(np.float64(s[c])), 0.0)

@@ -12,12 +12,13 @@ from numba import prange
 from meanmax.kernels.numba_backend.branchless import where
 from meanmax.kernels.numba_backend.gather import block_dot, gather_sum
 from meanmax.kernels.numba_backend.launch import kernel
+from meanmax.kernels.numba_backend.memory import read
 from meanmax.kernels.numba_backend.tilt import (
     CENTRE,
+    INV_RANGE,
     INV_SCALE,
     MU,
     ONE,
-    RANGE,
     STEEPNESS,
     THETA,
     TOP,
@@ -25,7 +26,7 @@ from meanmax.kernels.numba_backend.tilt import (
     U,
     relative_log,
 )
-from meanmax.kernels.numba_backend.transcendental import exp, log
+from meanmax.kernels.numba_backend.transcendental import exp
 from meanmax.kernels.scaling import Channel
 
 SCALE = int(Channel.SCALE)
@@ -64,20 +65,16 @@ def mean_forward(
                         out_row[start + i] = ZERO
                     continue
                 weighted += 1
+                factor, floor = where(times_weight, a, ONE), least * a
                 for i in range(w):
-                    s = acc[pair + i]
-                    fell += where((s < least * a) & ((s > ZERO) | must_not_vanish), 1, 0)
-                for i in range(w):
-                    s = acc[pair + i]
-                    inverse_row[start + i] = where(s > ZERO, ONE / s, ZERO)
-                for i in range(w):
-                    at_origin = (mu[start + i] - centre[start + i]) * inv[start + i]
-                    s, m = acc[pair + i], acc[pair + w + i]
-                    ratio_row[start + i] = where(s > ZERO, m / s, at_origin)
-                factor = where(times_weight, a, ONE)
-                for i in range(w):
-                    c = start + i
-                    out_row[c] = factor * (centre[c] + scale[c] * ratio_row[c])
+                    c, s = start + i, acc[pair + i]
+                    fell += where((s < floor) & ((s > ZERO) | must_not_vanish), 1, 0)
+                    inverted = where(s > ZERO, ONE / s, ZERO)
+                    at_origin = (read(mu, c) - read(centre, c)) * read(inv, c)
+                    mean = where(s > ZERO, acc[pair + w + i] * inverted, at_origin)
+                    inverse_row[c] = inverted
+                    ratio_row[c] = mean
+                    out_row[c] = factor * (read(centre, c) + read(scale, c) * mean)
             lost[v] = fell > 0
             if fell:
                 for c in range(out.shape[1]):
@@ -125,8 +122,7 @@ def softmax_backward(
         top, centre, inv, steep = t[TOP], t[CENTRE], t[INV_SCALE], t[STEEPNESS]
         mid = middle[blocks[b, 2]]
         width = x.shape[1] // weight.shape[1]
-        acc, moved = np.empty(pulled.shape[1], x.dtype), np.empty(width, x.dtype)
-        tilts = np.empty(width, x.dtype)
+        acc, parts = np.empty(pulled.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
         theta_sum = theta_grad[b]
         for u in range(blocks[b, 0], blocks[b, 1]):
             gather_sum(acc, pulled, row_of, weight, colptr[u], colptr[u + 1], 2 * width)
@@ -135,72 +131,64 @@ def softmax_backward(
                 start, pair = U(h) * U(width), U(h) * U(2 * width)
                 for i in range(U(width)):
                     c = start + i
-                    tilts[i] = exp(steep[c] * ((z[c] - top[c]) * inv[c]))
-                for i in range(U(width)):
-                    c = start + i
-                    away = (z[c] - centre[c]) * inv[c] - mid[c]
-                    moved[i] = away * acc[pair + i] - acc[pair + U(width) + i]
-                for i in range(U(width)):
-                    c = start + i
-                    slope = where(tilts[i] > ZERO, steep[c] * moved[i], ZERO)
-                    grad_row[c] = tilts[i] * (acc[pair + i] + slope)
-                for i in range(U(width)):
-                    moved[i] *= tilts[i]
-                for i in range(U(width)):
-                    c = start + i
-                    theta_sum[c] += moved[i] * ((z[c] - centre[c]) * inv[c] - mid[c])
+                    tilt = exp(read(steep, c) * ((read(z, c) - read(top, c)) * read(inv, c)))
+                    away = (read(z, c) - read(centre, c)) * read(inv, c) - read(mid, c)
+                    moved = away * acc[pair + i] - acc[pair + U(width) + i]
+                    slope = where(tilt > ZERO, read(steep, c) * moved, ZERO)
+                    grad_row[c] = tilt * (acc[pair + i] + slope)
+                    parts[c] = tilt * moved * away
+            for c in range(U(x.shape[1])):
+                theta_sum[c] += parts[c]
 
 
 @kernel()
 def polynomial_backward(
-    blocks, colptr, row_of, weight, pulled, x, table, middle, log_middle, grad, theta_grad,
-    limit, origin,
+    blocks, colptr, row_of, weight, pulled, x, table, middle, log_middle, log_units, grad,
+    theta_grad, limit, origin,
 ):  # fmt: skip
     r"""The same for the polynomial; also sums the feature gradients, which :math:`\mu` undoes."""
     for b in prange(blocks.shape[0]):
         t = table[blocks[b, 2]]
         top, centre, inv, mu = t[TOP], t[CENTRE], t[INV_SCALE], t[MU]
-        span, theta, stretch = t[RANGE], t[THETA], t[STEEPNESS]
+        inv_range, theta, stretch = t[INV_RANGE], t[THETA], t[STEEPNESS]
         mid, log_mid = middle[blocks[b, 2]], log_middle[blocks[b, 2]]
+        log_unit, channels = log_units[blocks[b, 2]], U(x.shape[1])
         width = x.shape[1] // weight.shape[1]
         acc = np.empty(pulled.shape[1], pulled.dtype)
         logs, tilts = np.empty(x.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
-        slopes, moved = np.empty(x.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
+        slopes, parts = np.empty(x.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
         theta_sum = theta_grad[b]
         moved_sum = np.zeros(x.shape[1], np.float64)
         for u in range(blocks[b, 0], blocks[b, 1]):
             gather_sum(acc, pulled, row_of, weight, colptr[u], colptr[u + 1], 2 * width)
             z, grad_row = x[u], grad[u]
-            for c in range(x.shape[1]):
+            for c in range(channels):
                 # At the origin y^alpha does not move with alpha, in the features' own unit.
-                logarithm = relative_log(z[c], top[c], mu[c], span[c])
-                logs[c] = where(z[c] > mu[c], logarithm, -log(span[c]))
-            for c in range(x.shape[1]):
-                tilt = exp(theta[c] * logs[c])
-                tilt = where(theta[c] == ONE, (z[c] - mu[c]) / span[c], tilt)
-                at_origin = where(theta[c] == ZERO, ONE, ZERO)
-                tilts[c] = where(z[c] > mu[c], tilt, at_origin)
-            for c in range(x.shape[1]):
-                slope = theta[c] * (tilts[c] / ((z[c] - mu[c]) / span[c]))
-                at_origin = where(theta[c] == ONE, ONE, ZERO)
-                slopes[c] = where(z[c] > mu[c], slope, at_origin)
+                above, power = read(z, c) > read(mu, c), read(theta, c)
+                logarithm = relative_log(read(z, c), read(top, c), read(mu, c), read(inv_range, c))
+                y = (read(z, c) - read(mu, c)) * read(inv_range, c)
+                tilt = where(power == ONE, y, exp(power * logarithm))
+                tilts[c] = where(above, tilt, where(power == ZERO, ONE, ZERO))
+                logs[c] = where(above, logarithm, read(log_unit, c)) - read(log_mid, c)
+            for c in range(channels):
+                y = (read(z, c) - read(mu, c)) * read(inv_range, c)
+                slope = read(theta, c) * tilts[c] / y
+                at_origin = where(read(theta, c) == ONE, ONE, ZERO)
+                slopes[c] = where(read(z, c) > read(mu, c), slope, at_origin) * read(stretch, c)
             for h in range(weight.shape[1]):
                 start, pair = U(h) * U(width), U(h) * U(2 * width)
                 for i in range(U(width)):
                     c = start + i
-                    away = (z[c] - centre[c]) * inv[c] - mid[c]
-                    moved[c] = away * acc[pair + i] - acc[pair + U(width) + i]
-                for i in range(U(width)):
-                    c = start + i
-                    d = tilts[c] * acc[pair + i] + stretch[c] * slopes[c] * moved[c]
+                    away = (read(z, c) - read(centre, c)) * read(inv, c) - read(mid, c)
+                    moved = away * acc[pair + i] - acc[pair + U(width) + i]
+                    d = tilts[c] * acc[pair + i] + slopes[c] * moved
                     d = where(d < limit, d, limit)
                     grad_row[c] = where(d > -limit, d, -limit)
-            for c in range(x.shape[1]):
+                    parts[c] = moved * tilts[c] * logs[c]
+            for c in range(channels):
                 moved_sum[c] += grad_row[c]
-            for c in range(x.shape[1]):
-                moved[c] *= tilts[c] * (logs[c] - log_mid[c])
-            for c in range(x.shape[1]):
-                theta_sum[c] += moved[c]
+            for c in range(channels):
+                theta_sum[c] += parts[c]
         origin[b] = moved_sum.sum()
 
 

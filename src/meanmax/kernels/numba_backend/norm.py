@@ -12,8 +12,11 @@ from numba import prange
 from meanmax.kernels.numba_backend.branchless import where
 from meanmax.kernels.numba_backend.gather import block_dot, gather_sum
 from meanmax.kernels.numba_backend.launch import kernel, subroutine
-from meanmax.kernels.numba_backend.origin import weight_root
+from meanmax.kernels.numba_backend.memory import read
+from meanmax.kernels.numba_backend.origin import is_uniform, weight_root
 from meanmax.kernels.numba_backend.tilt import (
+    INV_RANGE,
+    INV_THETA,
     MU,
     ONE,
     RANGE,
@@ -27,37 +30,40 @@ from meanmax.kernels.numba_backend.transcendental import exp, log
 
 
 @subroutine
-def write_norms(total, theta, logs, norms, start, stop):
-    r"""Writes :math:`\log S` and :math:`S^{1/p}`, both 0 for an empty sum."""
-    for c in range(start, stop):
-        logs[c] = where(total[c] > ZERO, log(total[c]), ZERO)
-    for c in range(start, stop):
-        norm = where(total[c] > ZERO, exp(logs[c] / theta[c]), ZERO)
-        norms[c] = where(theta[c] == ONE, total[c], norm)
-
-
-@subroutine
-def write_slopes(slope, total, norms, theta, start, stop):
-    r"""Writes :math:`S^{1/p - 1}`; at an empty sum 1 for :math:`p = 1`, else 0."""
-    for c in range(start, stop):
-        at_origin = where(theta[c] == ONE, ONE, ZERO)
-        slope[c] = where(total[c] > ZERO, norms[c] / total[c], at_origin)
-
-
-@subroutine
-def count_lost(total, least, start, stop):
-    r"""How many sums are positive but below :obj:`least`."""
-    count = 0
-    for c in range(start, stop):
-        count += where((total[c] < least) & (total[c] > ZERO), 1, 0)
-    return count
-
-
-@subroutine
 def fill(row, value, start, stop):
     r"""Writes one value."""
     for c in range(start, stop):
         row[c] = value
+
+
+@subroutine
+def write_norms(sums, theta, inverse, least, logs, norms, start, stop):
+    r"""Writes :math:`\log S` and :math:`S^{1/p}`, 0 for an empty sum; counts those too small."""
+    fell = 0
+    for c in range(start, stop):
+        s = sums[c]
+        alive = s > ZERO
+        fell += where(alive & (s < least), 1, 0)
+        log_s = where(alive, log(s), ZERO)
+        norm = where(alive, exp(log_s * read(inverse, c)), ZERO)
+        logs[c] = log_s
+        norms[c] = where(read(theta, c) == ONE, s, norm)
+    return fell
+
+
+@subroutine
+def write_row(out, slope, entropy, sums, logs, norms, root, theta, span, mu, start, stop):
+    r"""Writes the output, :math:`S^{1/p - 1}` and :math:`S^{1/p} \log S` of a row.
+
+    The slope of an empty sum is 1 for :math:`p = 1` and 0 otherwise.
+    """
+    for c in range(start, stop):
+        out[c] = read(span, c) * norms[c] + read(mu, c) * root[c]
+    for c in range(start, stop):
+        at_origin = where(read(theta, c) == ONE, ONE, ZERO)
+        slope[c] = where(sums[c] > ZERO, norms[c] / sums[c], at_origin)
+    for c in range(start, stop):
+        entropy[c] = norms[c] * logs[c]
 
 
 @kernel()
@@ -72,7 +78,8 @@ def norm_forward(
     """
     for b in prange(blocks.shape[0]):
         t = table[blocks[b, 2]]
-        mu, span, theta = t[MU], t[RANGE], t[THETA]
+        mu, span, theta, inverse = t[MU], t[RANGE], t[THETA], t[INV_THETA]
+        uniform = is_uniform(theta)
         channels, heads = out.shape[1], weight.shape[1]
         width = U(channels // heads)
         acc, root = np.empty(channels, out.dtype), np.empty(channels, out.dtype)
@@ -90,14 +97,12 @@ def norm_forward(
                     fill(entropy_row, ZERO, start, stop)
                     fill(out_row, ZERO, start, stop)
                     continue
-                fell += count_lost(acc, least * a, start, stop)
-                weight_root(root, a, theta, start, width, consistent)
-                write_norms(acc, theta, logs, norms, start, stop)
-                write_slopes(slope_row, acc, norms, theta, start, stop)
-                for c in range(start, stop):
-                    entropy_row[c] = norms[c] * logs[c]
-                for c in range(start, stop):
-                    out_row[c] = span[c] * norms[c] + mu[c] * root[c]
+                fell += write_norms(acc, theta, inverse, least * a, logs, norms, start, stop)
+                weight_root(root, a, theta, start, stop, consistent, uniform)
+                write_row(
+                    out_row, slope_row, entropy_row, acc, logs, norms, root, theta, span, mu,
+                    start, stop,
+                )  # fmt: skip
             lost[v] = fell > 0
             if fell:
                 fill(slope_row, ZERO, U(0), U(channels))
@@ -124,28 +129,26 @@ def norm_backward(
     r"""One pass over the transposed rows: feature gradients and the sums for :math:`p`."""
     for b in prange(blocks.shape[0]):
         t = table[blocks[b, 2]]
-        top, mu, span, theta = t[TOP], t[MU], t[RANGE], t[THETA]
-        width = x.shape[1] // weight.shape[1]
-        acc = np.empty(x.shape[1], x.dtype)
-        logs, slopes = np.empty(x.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
+        top, mu, inv, theta = t[TOP], t[MU], t[INV_RANGE], t[THETA]
+        width, channels = x.shape[1] // weight.shape[1], U(x.shape[1])
+        acc, parts = np.empty(x.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
         moved_sum = np.zeros(x.shape[1], np.float64)
         theta_sum = theta_grad[b]
         for u in range(blocks[b, 0], blocks[b, 1]):
             gather_sum(acc, pulled, row_of, weight, colptr[u], colptr[u + 1], width)
             z, grad_row = x[u], grad[u]
-            for c in range(x.shape[1]):
-                logs[c] = where(z[c] > mu[c], relative_log(z[c], top[c], mu[c], span[c]), ZERO)
-            for c in range(x.shape[1]):
-                slope = where(z[c] > mu[c], exp((theta[c] - ONE) * logs[c]), ZERO)
-                slopes[c] = where(theta[c] == ONE, ONE, slope)
-            for c in range(x.shape[1]):
-                grad_row[c] = slopes[c] * acc[c]
-            for c in range(x.shape[1]):
-                moved_sum[c] += slopes[c] * acc[c]
-            for c in range(x.shape[1]):
-                logs[c] *= slopes[c] * acc[c]
-            for c in range(x.shape[1]):
-                theta_sum[c] += logs[c] * ((z[c] - mu[c]) / span[c])
+            for c in range(channels):
+                above, p = read(z, c) > read(mu, c), read(theta, c)
+                logarithm = relative_log(read(z, c), read(top, c), read(mu, c), read(inv, c))
+                slope = where(above, exp((p - ONE) * logarithm), ZERO)
+                d = where(p == ONE, ONE, slope) * acc[c]
+                y = (read(z, c) - read(mu, c)) * read(inv, c)
+                grad_row[c] = d
+                parts[c] = where(above, d * y * logarithm, ZERO)
+            for c in range(channels):
+                theta_sum[c] += parts[c]
+            for c in range(channels):
+                moved_sum[c] += grad_row[c]
         origin[b] = moved_sum.sum()
 
 
@@ -170,7 +173,7 @@ def norm_weight_backward(
                 start = U(h) * U(width)
                 whole = ZERO
                 if a > ZERO:
-                    weight_root(root, a, theta, start, U(width), consistent)
+                    weight_root(root, a, theta, start, start + U(width), consistent, False)
                     for c in range(start, start + U(width)):
                         left[c] = g[c] * slope_row[c] * span[c] / theta[c]
                         whole += g[c] * mu[c] * root[c] / (theta[c] * a)

@@ -13,18 +13,26 @@ from meanmax.kernels.numba_backend.tilt import ONE, THETA, ZERO, U
 
 
 @subroutine
-def weight_root(root, total, theta, start, width, consistent):
+def is_uniform(theta):
+    r"""Whether all channels have one parameter."""
+    different = 0
+    for c in range(theta.shape[0]):
+        different += where(theta[c] != theta[0], 1, 0)
+    return different == 0
+
+
+@subroutine
+def weight_root(root, total, theta, start, stop, consistent, uniform):
     r"""Writes the shift's factor of every channel of a head: :math:`A^{1/p}`, or 1 as printed."""
-    if not consistent or total == ONE:
-        for c in range(start, start + width):
-            root[c] = ONE
+    plain = not consistent or total == ONE
+    if plain or uniform:
+        one = 1.0 if plain else math.exp(math.log(total) / theta[start])
+        for c in range(start, stop):
+            root[c] = one
         return
     log_total = math.log(total)
-    for c in range(start, start + width):
-        if c > start and theta[c] == theta[c - U(1)]:
-            root[c] = root[c - U(1)]
-        else:
-            root[c] = math.exp(log_total / theta[c])
+    for c in range(start, stop):
+        root[c] = math.exp(log_total / theta[c])
 
 
 @kernel()
@@ -36,6 +44,7 @@ def norm_shift_sums(blocks, grad, total, table, consistent, root_sum, origin):
     """
     for b in prange(blocks.shape[0]):
         theta = table[blocks[b, 2]][THETA]
+        uniform = is_uniform(theta)
         heads = total.shape[1]
         width = grad.shape[1] // heads
         root = np.empty(grad.shape[1], grad.dtype)
@@ -47,7 +56,7 @@ def norm_shift_sums(blocks, grad, total, table, consistent, root_sum, origin):
                 if not a > ZERO:
                     continue
                 start, stop = U(h) * U(width), U(h) * U(width) + U(width)
-                weight_root(root, a, theta, start, U(width), consistent)
+                weight_root(root, a, theta, start, stop, consistent, uniform)
                 for c in range(start, stop):
                     direct[c] += g[c] * root[c]
                 if consistent and a != ONE:

@@ -17,8 +17,9 @@ from meanmax.kernels.scaling import Channel
 U = np.uint64
 ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
 TOP, CENTRE, INV_SCALE = int(Channel.TOP), int(Channel.CENTRE), int(Channel.INV_SCALE)
-MU, RANGE = int(Channel.MU), int(Channel.RANGE)
-THETA, STEEPNESS = int(Channel.THETA), int(Channel.STEEPNESS)
+MU, RANGE, INV_RANGE = int(Channel.MU), int(Channel.RANGE), int(Channel.INV_RANGE)
+THETA, INV_THETA = int(Channel.THETA), int(Channel.INV_THETA)
+STEEPNESS = int(Channel.STEEPNESS)
 
 
 @kernel()
@@ -44,27 +45,25 @@ def channel_range(blocks, x, high, low, finite):
 
 
 @subroutine
-def relative_log(z, top, mu, span):
+def relative_log(z, top, mu, inv_range):
     r""":math:`\log(y / y_{max})` for a feature above :math:`\mu`, accurate at both ends.
 
     Near the top the quotient's distance from one, :math:`z - z_{max}`, is known exactly, so take
-    :math:`\log(1 + d)` and put back what rounding :math:`1 + d` lost; further down the quotient
-    itself is the accurate one.
+    :math:`\log(1 + d)` and put back what rounding :math:`1 + d` lost (to first order); further
+    down the quotient itself is the accurate one.
     """
-    d = (z - top) / span
-    near = d > -HALF
-    f = where(near, ONE + d, (z - mu) / span)
-    lost = where(near, (d - (f - ONE)) / f, ZERO)
+    d = (z - top) * inv_range
+    f = where(d > -HALF, ONE + d, (z - mu) * inv_range)
+    lost = where(d > -HALF, (d - (f - ONE)) * (ONE + ONE - f), ZERO)
     return log(f) + lost
 
 
 @subroutine
-def tilt_power(z, top, mu, span, theta):
+def tilt_power(z, top, mu, inv_range, theta):
     r""":math:`(y / y_{max})^\theta` with :math:`0^0 = 1`; exact for :math:`\theta = 1`."""
-    tilt = exp(theta * relative_log(z, top, mu, span))
-    tilt = where(theta == ONE, (z - mu) / span, tilt)
-    at_origin = where(theta == ZERO, ONE, ZERO)
-    return where(z > mu, tilt, at_origin)
+    tilt = exp(theta * relative_log(z, top, mu, inv_range))
+    tilt = where(theta == ONE, (z - mu) * inv_range, tilt)
+    return where(z > mu, tilt, where(theta == ZERO, ONE, ZERO))
 
 
 @kernel()
@@ -94,14 +93,14 @@ def tilt_polynomial(blocks, x, table, rows, width, floor):
     for b in prange(blocks.shape[0]):
         t = table[blocks[b, 2]]
         top, centre, inv, mu = t[TOP], t[CENTRE], t[INV_SCALE], t[MU]
-        span, theta = t[RANGE], t[THETA]
+        inv_range, theta = t[INV_RANGE], t[THETA]
         for u in range(blocks[b, 0], blocks[b, 1]):
             row, z = rows[u], x[u]
             for h in range(x.shape[1] // width):
                 start, pair = U(h) * U(width), U(h) * U(2 * width)
                 for i in range(U(width)):
                     c = start + i
-                    tilt = tilt_power(z[c], top[c], mu[c], span[c], theta[c])
+                    tilt = tilt_power(z[c], top[c], mu[c], inv_range[c], theta[c])
                     tilt = where((tilt < floor) & (z[c] > mu[c]), floor, tilt)
                     row[pair + i] = tilt
                     row[pair + U(width) + i] = tilt * ((z[c] - centre[c]) * inv[c])
@@ -112,9 +111,9 @@ def tilt_lp(blocks, x, table, rows, floor):
     r"""Writes :math:`T = (y / y_{max})^p`, at least :obj:`floor` above :math:`\mu`."""
     for b in prange(blocks.shape[0]):
         t = table[blocks[b, 2]]
-        top, mu, span, theta = t[TOP], t[MU], t[RANGE], t[THETA]
+        top, mu, inv_range, theta = t[TOP], t[MU], t[INV_RANGE], t[THETA]
         for u in range(blocks[b, 0], blocks[b, 1]):
             row, z = rows[u], x[u]
             for c in range(x.shape[1]):
-                tilt = tilt_power(z[c], top[c], mu[c], span[c], theta[c])
+                tilt = tilt_power(z[c], top[c], mu[c], inv_range[c], theta[c])
                 row[c] = where((tilt < floor) & (z[c] > mu[c]), floor, tilt)

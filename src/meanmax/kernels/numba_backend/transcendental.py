@@ -56,7 +56,7 @@ def exp(x):
 
 
 def log(x):
-    r""":math:`\log x` for positive, finite :math:`x`."""
+    r""":math:`\log x` for normal, positive, finite :math:`x`; finite for any other."""
     raise NotImplementedError("only inside compiled code")
 
 
@@ -83,12 +83,11 @@ def _exp32(x):
 
 @subroutine
 def _log32(x):
-    small = x < F(1.17549435e-38)
-    bits = float_bits(where(small, x * F(16777216.0), x))
+    bits = float_bits(x)
     # Mantissa in [sqrt(1/2), sqrt(2)): subtracting the bits of sqrt(1/2) first moves the carry.
     e = (bits - np.int32(0x3F3504F3)) >> np.int32(23)
     m = bits_float(bits - (e << np.int32(23)))
-    k = F(e) - where(small, F(24.0), F(0.0))
+    k = F(e)
     f = m - F(1.0)
     z = f * f
     q = F(7.0376836292e-2)
@@ -129,7 +128,7 @@ def _exp_overload(x):
 def _log_overload(x):
     if x == types.float32:
         return lambda x: _log32(x)
-    return lambda x: math.log(x)
+    return lambda x: math.log(max(x, 2.2250738585072014e-308))
 
 
 @overload(power_of_two)

@@ -1,0 +1,91 @@
+import json
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from meanmax.bench.competitors import COMPETITORS, PASSES, Competitor
+from meanmax.cli import main
+
+SMALL = "bench --quick --nodes 60 --no-memory --repeats 1".split()
+
+
+def invoke(*args, env=None):
+    return CliRunner().invoke(main, [*args], env={"MEANMAX_DATA": None, **(env or {})})
+
+
+def test_help_shows_defaults():
+    result = invoke("bench", "--help")
+    assert result.exit_code == 0
+    text = " ".join(result.stdout.split())
+    for shown in ("[default: 13752;", "[default: 505000;", "[default: bench-results]",
+                  "MEANMAX_DATA"):  # fmt: skip
+        assert shown in text
+
+
+def test_table_and_files(tmp_path):
+    result = invoke(*SMALL, "--out", str(tmp_path / "out"))
+    assert result.exit_code == 0, result.output
+    assert all(competitor.label in result.stdout for competitor in COMPETITORS.values())
+    assert "note: amazon-computers skipped" in result.stdout
+    assert "quick sizes" in result.stdout
+    assert "written:" in result.stderr
+    written = json.loads((tmp_path / "out" / "bench.json").read_text())
+    assert all(row["median_ms"] > 0 for row in written["graphs"][0]["results"])
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "bench.json",
+        "bench.png",
+        "bench.svg",
+    }
+
+
+def test_json_on_stdout_is_the_file(tmp_path):
+    result = invoke(*SMALL, "--json", "--out", str(tmp_path))
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout) == json.loads((tmp_path / "bench.json").read_text())
+
+
+def test_a_competitor_that_fails_ends_with_an_error_after_writing(tmp_path, monkeypatch):
+    def broken(inputs):
+        return {key: lambda: torch.zeros(2) @ torch.zeros(3) for key in PASSES}
+
+    monkeypatch.setitem(COMPETITORS, "max-torch", Competitor("max-torch", "max (torch)", broken))
+    result = invoke(*SMALL, "--out", str(tmp_path))
+    assert_message(result, "not everything could be measured", "power-law, max (torch), forward")
+    assert (tmp_path / "bench.png").exists()
+
+
+def test_unwritable_folder(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    result = invoke(*SMALL, "--out", str(tmp_path / "file" / "out"))
+    assert_message(result, "cannot write to", "choose another folder with --out")
+
+
+@pytest.mark.parametrize("by", ["option", "variable"])
+def test_bad_data_file(tmp_path, by):
+    (tmp_path / "amazon_electronics_computers.npz").write_bytes(b"broken")
+    folder = str(tmp_path)
+    out = ("--out", str(tmp_path / "out"))
+    if by == "option":
+        result = invoke(*SMALL, *out, "--data-dir", folder)
+    else:
+        result = invoke(*SMALL, *out, env={"MEANMAX_DATA": folder})
+    assert_message(result, "is not a graph in gnn-benchmark's .npz format", "download it again")
+
+
+def test_impossible_graph(tmp_path):
+    result = invoke("bench", "--nodes", "10", "--edges", "5000", "--out", str(tmp_path))
+    assert_message(result, "change --nodes or --edges")
+
+
+def test_bad_option():
+    result = invoke("bench", "--threads", "0")
+    assert_message(result, "--threads")
+
+
+def assert_message(result, *parts):
+    assert result.exit_code != 0
+    assert isinstance(result.exception, SystemExit), result.exception
+    assert "Traceback" not in result.output
+    text = " ".join(result.stderr.split())
+    assert all(part in text for part in parts), text
