@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import FunctionCtx
 
 from meanmax.graph import Graph
 from meanmax.kernels.edge_weight import own_weight
 from meanmax.kernels.form import Form
-from meanmax.kernels.reference import reference
+from meanmax.kernels.reference import graph_minimum, reference
+from meanmax.kernels.scaling import TooExtremeError, check_features, origin_of, saturate
 from meanmax.kernels.select import select_backend
 
 
@@ -44,11 +44,11 @@ def tilted_aggregate(
         return apply(EmptyAggregate, x, theta, weight, mu, graph.num_dst)
     if module is None:
         weight = own_weight(graph, x) if weight is None else weight
+        low, high = x.detach().aminmax(dim=0, keepdim=True)
+        check_features(high, low)
+        if mu is not None:
+            origin_of(graph_minimum(x.detach(), graph).unsqueeze(1), mu, form)
         return reference(x, graph, theta, weight, mu, form).to(x.dtype)
-    if form.unit_denominator and x.dtype == torch.float32:
-        # The printed softmax subtracts gamma * z terms that do not cancel row by row.
-        wide = (None if t is None else t.double() for t in (x, theta, weight, mu))
-        return apply(TiltedAggregate, *wide, graph, form, module).to(x.dtype)
     return apply(TiltedAggregate, x, theta, weight, mu, graph, form, module)
 
 
@@ -90,48 +90,71 @@ class TiltedAggregate(Function):
         form: Form,
         backend: Any,
     ) -> Tensor:
-        r"""Runs the backend and keeps its state."""
-        out: Tensor
-        out, ctx.state = backend.forward(x, graph, theta, weight, mu, form)
+        r"""Runs the backend and keeps its state; in float64 where float32 has no room."""
+        # The printed softmax subtracts gamma * z terms that do not cancel row by row.
+        ctx.wide = form.unit_denominator and x.dtype == torch.float32
+        try:
+            out, ctx.state = _run(backend, ctx.wide, x, graph, theta, weight, mu, form)
+        except TooExtremeError:
+            ctx.wide = True
+            out, ctx.state = _run(backend, True, x, graph, theta, weight, mu, form)
         ctx.backend, ctx.mu_is_minimum = backend, mu is None
         # Saved to notice in-place changes of what the state shares memory with.
         ctx.save_for_backward(x, theta, weight, mu)
-        return out
+        return saturate(out, x.dtype) if ctx.wide else out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         r"""Runs the backend's backward pass."""
         inputs = ctx.saved_tensors
-        need_x, need_theta, need_weight, need_mu = ctx.needs_input_grad[:4]
+        needs = ctx.needs_input_grad[:4]
         with torch.no_grad():
             grads = ctx.backend.backward(
-                ctx.state, grad, need_weight=need_weight, mu_is_minimum=ctx.mu_is_minimum
+                ctx.state,
+                grad.double() if ctx.wide else grad,
+                need_weight=needs[2],
+                mu_is_minimum=ctx.mu_is_minimum,
             )
-        wanted: tuple[Tensor | None, ...] = (
-            grads.x if need_x else None,
-            grads.theta.to(inputs[1].dtype) if need_theta else None,
-            grads.weight.to(inputs[2].dtype) if need_weight else None,
-            grads.mu.to(inputs[3].dtype) if need_mu and grads.mu is not None else None,
-        )
+            wanted = tuple(
+                saturate(value, given.dtype) if need and value is not None else None
+                for value, given, need in zip(grads, inputs, needs, strict=True)
+            )
         if torch.is_grad_enabled():
-            wanted = refuse_second_order(wanted, grad)
+            wanted = refuse_second_order(wanted, grad, *inputs)
         return (*wanted, None, None, None)
 
 
+def _run(
+    backend: Any, wide: bool, x: Tensor, graph: Graph, theta: Tensor, weight: Tensor | None,
+    mu: Tensor | None, form: Form,
+) -> tuple[Tensor, Any]:  # fmt: skip
+    if wide:
+        x, theta = x.double(), theta.double()
+        weight = None if weight is None else weight.double()
+        mu = None if mu is None else mu.double()
+    out, state = backend.forward(x, graph, theta, weight, mu, form)
+    return out, state
+
+
 def refuse_second_order(
-    grads: tuple[Tensor | None, ...], grad: Tensor
+    grads: tuple[Tensor | None, ...], *sources: Tensor | None
 ) -> tuple[Tensor | None, ...]:
-    r"""Gives first-order gradients that raise a clear error when they are differentiated."""
-    return tuple(None if g is None else apply(_FirstOrderOnly, g, grad) for g in grads)
+    r"""Gives first-order gradients that raise a clear error when they are differentiated.
+
+    Args:
+        grads (tuple): The gradients.
+        sources: The tensors they were computed from.
+    """
+    return tuple(None if g is None else apply(_FirstOrderOnly, g, *sources) for g in grads)
 
 
 class _FirstOrderOnly(Function):
     @staticmethod
-    def forward(ctx: FunctionCtx, value: Tensor, grad: Tensor) -> Tensor:
+    def forward(ctx: Any, value: Tensor, *sources: Any) -> Tensor:
         return value.view_as(value)
 
     @staticmethod
-    def backward(ctx: FunctionCtx, *_: Any) -> tuple[None, None]:
+    def backward(ctx: Any, *_: Any) -> None:
         raise RuntimeError(
             "meanmax's aggregators have no second derivative (double backward): call backward "
             "without create_graph=True, or use backend='reference', which is slow but "

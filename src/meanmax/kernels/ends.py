@@ -59,7 +59,7 @@ class WeightedSum(Function):
                 grad, x, ctx.graph, weight, ctx.needs_input_grad[1]
             )
         if torch.is_grad_enabled():
-            grads = refuse_second_order(grads, grad)
+            grads = refuse_second_order(grads, grad, x, weight)
         return (*grads, None, None)
 
 
@@ -84,7 +84,7 @@ class NeighbourMax(Function):
         dw = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
         grads: tuple[Tensor | None, ...] = (dx, dw)
         if torch.is_grad_enabled():
-            grads = refuse_second_order(grads, grad)
+            grads = refuse_second_order(grads, grad, x, weight)
         return (*grads, None, None)
 
 

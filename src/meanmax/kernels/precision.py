@@ -16,6 +16,8 @@ class Precision:
             zero means that every neighbour sits at :math:`\mu`.
         smallest_weight (float): Positive weights below this make a row delicate.
         largest_weight (float): So do weights above this.
+        least_weight (float): Positive weights below this, or any above :obj:`largest_weight`
+            where this is not 0, need a wider dtype.
         largest (float): The largest finite number, at which gradients saturate.
     """
 
@@ -23,12 +25,13 @@ class Precision:
     floor: float
     smallest_weight: float
     largest_weight: float
+    least_weight: float
     largest: float
 
 
 _BY_NAME = {
-    "float32": Precision(1e-13, 1e-20, 1e-15, 1e15, 3.4028234e38),
-    "float64": Precision(1e-100, 1e-120, 1e-120, 1e120, 1.7e308),
+    "float32": Precision(1e-13, 1e-20, 1e-15, 1e15, 1e-30, 3.4028234e38),
+    "float64": Precision(1e-100, 1e-120, 1e-120, 1e120, 0.0, 1.7e308),
 }
 
 

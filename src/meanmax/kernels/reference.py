@@ -13,7 +13,8 @@ from torch import Tensor
 from meanmax.graph import Graph
 from meanmax.kernels.form import Form
 
-LARGEST_EXPONENT = 690.0  # exp(690) fits float64; only edges of weight zero can ask for more
+# Only edges of weight zero can ask for more; times any float32 it still fits float64.
+LARGEST_EXPONENT = 300.0
 
 
 def reference(
@@ -101,7 +102,9 @@ def _polynomial(
     scale = _row_scale(y, a, target, num_rows)
     ratio = _bounded_ratio(y, scale[target], alpha)
     # In units of the row's scale, 0^0 = 1 moves with alpha although y^alpha at y = 0 does not.
-    tilt = torch.where((y == 0) & (alpha == 0), scale[target] ** -alpha, power(ratio, alpha))
+    still = (y == 0) & (alpha == 0)
+    moving = torch.where(still, scale[target], 1.0) ** -alpha
+    tilt = torch.where(still, moving, power(ratio, alpha))
     below = row_sum(a * tilt, target, num_rows)
     mean = row_sum(a * tilt * ratio, target, num_rows) / _nonzero(below)
     return torch.where(below > 0, scale * mean, 0.0) + mu

@@ -17,12 +17,19 @@ from torch import Tensor
 from meanmax.kernels.form import Form
 
 STEEP = 16.0
+CONCENTRATED = 0.25
+SAMPLE, SMALL_SAMPLE, FEW_GRAPHS = 32, 8, 64
 STEEP_POWER = 100.0
 RECENTRED_POWER = 8.0
+LARGEST_FEATURE, SMALLEST_SPREAD = 1e12, 1e-25
 NOT_FINITE = (
     "'x' must be finite (got NaN or infinite features); remove or impute them, e.g. with "
     "torch.nan_to_num"
 )
+
+
+class TooExtremeError(ArithmeticError):
+    r"""Raised where float32 would overflow or underflow on the way; float64 does not."""
 
 
 class Channel(IntEnum):
@@ -50,13 +57,15 @@ class Channel(IntEnum):
     r"""The inverse of the parameter; 1 where that is 0."""
 
 
-def channel_table(high: Tensor, low: Tensor, mu: Tensor, theta: Tensor, form: Form) -> Tensor:
+def channel_table(
+    high: Tensor, low: Tensor, mu: Tensor, theta: Tensor, form: Form, sample: Tensor
+) -> Tensor:
     r"""The table :obj:`[num_graphs, len(Channel), channels]`.
 
-    The centre decides how much cancellation the averages suffer. For the softmax it is the top
-    where features sit on a large offset or the tilt is so steep that only those near the top
-    count, and 0 elsewhere, so that one outlier does not cost the others their digits. For the
-    polynomial it is :math:`\mu` unless the power is large, for the same reason.
+    The centre decides how much cancellation the averages suffer. Where the bulk of the features
+    lies close together and far from zero (for powers: from :math:`\mu`) it is their median; where
+    the tilt is so steep that only features near the top count, it is the top. Elsewhere it is
+    zero (:math:`\mu`), so that one outlier does not cost the others their digits.
 
     Args:
         high (Tensor): Largest feature per graph and channel, :obj:`[num_graphs, channels]`.
@@ -64,14 +73,17 @@ def channel_table(high: Tensor, low: Tensor, mu: Tensor, theta: Tensor, form: Fo
         mu (Tensor): The origin per graph, :obj:`[num_graphs]`.
         theta (Tensor): The parameter per channel, :obj:`[channels]`.
         form (Form): What is computed.
+        sample (Tensor): Features of some nodes of each graph, as :func:`sample_nodes` picks them,
+            :obj:`[num_graphs, sample, channels]`.
     """
     origin = mu.unsqueeze(1).expand_as(high)
     theta = theta.expand_as(high)
-    if form.kind == "softmax":
-        offset_or_steep = (high - low < high.abs()) | (theta * high.abs() > STEEP)
-        centre = torch.where(offset_or_steep, high, 0.0)
-    else:
-        centre = torch.where(theta >= STEEP_POWER, high, origin)
+    ordered = sample.sort(dim=1).values
+    quarter, half, three = (ordered[:, sample.size(1) * k // 4] for k in (1, 2, 3))
+    base = torch.zeros_like(high) if form.kind == "softmax" else origin
+    concentrated = three - quarter < CONCENTRATED * (half - base).abs()
+    steep = theta * high.abs() > STEEP if form.kind == "softmax" else theta >= STEEP_POWER
+    centre = torch.where(steep, high, torch.where(concentrated, half, base))
     scale = _next_power_of_two(torch.maximum((high - centre).abs(), (low - centre).abs()))
     span = high - origin
     span = torch.where(span > 0, span, 1.0)
@@ -80,6 +92,15 @@ def channel_table(high: Tensor, low: Tensor, mu: Tensor, theta: Tensor, form: Fo
     inverse = 1 / torch.where(theta > 0, theta, 1.0)
     table = (high, centre, scale, 1 / scale, origin, span, theta, slope, 1 / span, inverse)
     return torch.stack(table, dim=1)
+
+
+def sample_nodes(pointer: Tensor) -> Tensor:
+    r"""A few sources of each graph, evenly spaced, :obj:`[num_graphs, sample]`."""
+    count = SAMPLE if pointer.numel() <= FEW_GRAPHS else SMALL_SAMPLE
+    steps = (torch.arange(count, device=pointer.device) + 0.5) / count
+    first, size = pointer[:-1, None], pointer.diff()[:, None]
+    # A graph without nodes has no features either; what it borrows is never used.
+    return (first + (steps * size).long()).clamp(max=int(pointer[-1]) - 1)
 
 
 def too_narrow(table: Tensor) -> bool:
@@ -120,6 +141,15 @@ def check_features(high: Tensor, low: Tensor) -> None:
             f"The spread of 'x' must fit {high.dtype} (got features from {low.amin():.3g} to "
             f"{high.amax():.3g}); rescale them or pass float64"
         )
+
+
+def check_magnitude(high: Tensor, low: Tensor) -> None:
+    r"""Raises :class:`TooExtremeError` for float32 features that leave no room to compute in."""
+    if high.dtype != torch.float32 or high.numel() == 0:
+        return
+    top, bottom = float(high.amax()), float(low.amin())
+    if max(abs(top), abs(bottom)) > LARGEST_FEATURE or 0 < top - bottom < SMALLEST_SPREAD:
+        raise TooExtremeError
 
 
 def origin_of(low: Tensor, mu: Tensor | None, form: Form) -> Tensor:

@@ -36,14 +36,13 @@ class use_backend:  # noqa: N801 - used like a function
     def __init__(self, name: str) -> None:
         check_choice("backend", name, BACKENDS)
         self.name = name
-        self._token: Token[str | None] | None = None
+        self._tokens: list[Token[str | None]] = []
 
     def __enter__(self) -> None:
-        self._token = _chosen.set(self.name)
+        self._tokens.append(_chosen.set(self.name))
 
     def __exit__(self, *_: object) -> None:
-        assert self._token is not None
-        _chosen.reset(self._token)
+        _chosen.reset(self._tokens.pop())
 
 
 def select_backend(x: Tensor, graph: Graph, name: str | None = None) -> ModuleType | None:

@@ -17,8 +17,10 @@ from meanmax.kernels.numba_backend.plan import Array, Plan, Weights, plan_of
 from meanmax.kernels.precision import Precision, precision_of
 from meanmax.kernels.scaling import (
     Channel,
+    TooExtremeError,
     channel_table,
     check_features,
+    check_magnitude,
     origin_of,
     recentre,
     saturate,
@@ -62,7 +64,12 @@ def forward(
     features = x.detach().contiguous().numpy()
     high, low = _channel_range(plan, features)
     check_features(high, low)
-    table = channel_table(high, low, origin_of(low, mu, form), theta.detach(), form).numpy()
+    check_magnitude(high, low)
+    if weights.extreme:
+        raise TooExtremeError
+    sample = torch.from_numpy(features[plan.sample])
+    origins = origin_of(low, mu, form)
+    table = channel_table(high, low, origins, theta.detach(), form, sample).numpy()
     out = np.empty((plan.num_dst, features.shape[1]), features.dtype)
     state = _fast_forward(plan, weights, features, table, out, form)
     return torch.from_numpy(out), state

@@ -37,19 +37,27 @@ def product_weight_backward(blocks, rowptr, col, x, grad, weight_grad):
 
 
 @kernel()
-def weight_sums(blocks, rowptr, weight, smallest, largest, total, delicate):
-    r"""Sums the weights of every row and marks rows whose weights leave the safe range."""
+def weight_sums(blocks, rowptr, weight, bounds, total, delicate, extreme):
+    r"""Sums the weights of every row and marks rows, and blocks, with weights out of bounds.
+
+    :obj:`bounds` are the smallest and the largest weight that are safe and the least that is
+    possible in this dtype; where that is 0, all are.
+    """
     for b in prange(blocks.shape[0]):
+        smallest, largest, least = bounds[0], bounds[1], bounds[2]
+        beyond = False
         for v in range(blocks[b, 0], blocks[b, 1]):
             outside = False
             for h in range(weight.shape[1]):
-                a = ZERO * weight[0, 0]
+                a = ZERO * smallest
                 for e in range(rowptr[v], rowptr[v + 1]):
                     w = weight[e, h]
                     a += w
                     outside |= ((w > ZERO) & (w < smallest)) | (w > largest)
+                    beyond |= (least > ZERO) & (((w > ZERO) & (w < least)) | (w > largest))
                 total[v, h] = a
             delicate[v] = outside
+        extreme[b] = beyond
 
 
 @kernel()

@@ -65,10 +65,13 @@ def mean_forward(
                         out_row[start + i] = ZERO
                     continue
                 weighted += 1
-                factor, floor = where(times_weight, a, ONE), least * a
+                factor, floor, fallen = where(times_weight, a, ONE), least * a, np.int32(0)
+                for i in range(w):
+                    low = (acc[pair + i] < floor) & ((acc[pair + i] > ZERO) | must_not_vanish)
+                    fallen += where(low, np.int32(1), np.int32(0))
+                fell += fallen
                 for i in range(w):
                     c, s = start + i, acc[pair + i]
-                    fell += where((s < floor) & ((s > ZERO) | must_not_vanish), 1, 0)
                     inverted = where(s > ZERO, ONE / s, ZERO)
                     at_origin = (read(mu, c) - read(centre, c)) * read(inv, c)
                     mean = where(s > ZERO, acc[pair + w + i] * inverted, at_origin)

@@ -37,33 +37,30 @@ def fill(row, value, start, stop):
 
 
 @subroutine
-def write_norms(sums, theta, inverse, least, logs, norms, start, stop):
-    r"""Writes :math:`\log S` and :math:`S^{1/p}`, 0 for an empty sum; counts those too small."""
-    fell = 0
+def count_low(sums, least, start, stop):
+    r"""How many sums are positive but below :obj:`least`; a loop of its own vectorises better."""
+    count = np.int32(0)
     for c in range(start, stop):
-        s = sums[c]
-        alive = s > ZERO
-        fell += where(alive & (s < least), 1, 0)
-        log_s = where(alive, log(s), ZERO)
-        norm = where(alive, exp(log_s * read(inverse, c)), ZERO)
-        logs[c] = log_s
-        norms[c] = where(read(theta, c) == ONE, s, norm)
-    return fell
+        low = (sums[c] > ZERO) & (sums[c] < least)
+        count += where(low, np.int32(1), np.int32(0))
+    return count
 
 
 @subroutine
-def write_row(out, slope, entropy, sums, logs, norms, root, theta, span, mu, start, stop):
-    r"""Writes the output, :math:`S^{1/p - 1}` and :math:`S^{1/p} \log S` of a row.
+def write_row(out, slope, entropy, sums, theta, inverse, span, mu, root, start, stop):
+    r"""Writes what a row gives and keeps.
 
-    The slope of an empty sum is 1 for :math:`p = 1` and 0 otherwise.
+    That is the norm plus :obj:`root` times the origin, :math:`S^{1/p - 1}` (for an empty sum 1 if
+    :math:`p = 1` and 0 otherwise) and :math:`S^{1/p} \log S`.
     """
     for c in range(start, stop):
-        out[c] = read(span, c) * norms[c] + read(mu, c) * root[c]
-    for c in range(start, stop):
-        at_origin = where(read(theta, c) == ONE, ONE, ZERO)
-        slope[c] = where(sums[c] > ZERO, norms[c] / sums[c], at_origin)
-    for c in range(start, stop):
-        entropy[c] = norms[c] * logs[c]
+        s, linear = sums[c], read(theta, c) == ONE
+        alive = s > ZERO
+        log_s = where(alive, log(s), ZERO)
+        norm = where(linear, s, where(alive, exp(log_s * read(inverse, c)), ZERO))
+        slope[c] = where(alive, norm / s, where(linear, ONE, ZERO))
+        entropy[c] = norm * log_s
+        out[c] = read(span, c) * norm + read(mu, c) * root
 
 
 @kernel()
@@ -83,7 +80,6 @@ def norm_forward(
         channels, heads = out.shape[1], weight.shape[1]
         width = U(channels // heads)
         acc, root = np.empty(channels, out.dtype), np.empty(channels, out.dtype)
-        logs, norms = np.empty(channels, out.dtype), np.empty(channels, out.dtype)
         for v in range(blocks[b, 0], blocks[b, 1]):
             slope_row, entropy_row, out_row = slope[v], entropy[v], out[v]
             fell = 1 if delicate[v] else 0
@@ -97,12 +93,15 @@ def norm_forward(
                     fill(entropy_row, ZERO, start, stop)
                     fill(out_row, ZERO, start, stop)
                     continue
-                fell += write_norms(acc, theta, inverse, least * a, logs, norms, start, stop)
                 weight_root(root, a, theta, start, stop, consistent, uniform)
+                fell += count_low(acc, least * a, start, stop)
                 write_row(
-                    out_row, slope_row, entropy_row, acc, logs, norms, root, theta, span, mu,
+                    out_row, slope_row, entropy_row, acc, theta, inverse, span, mu, root[start],
                     start, stop,
                 )  # fmt: skip
+                if consistent and not uniform:
+                    for c in range(start, stop):
+                        out_row[c] += mu[c] * (root[c] - root[start])
             lost[v] = fell > 0
             if fell:
                 fill(slope_row, ZERO, U(0), U(channels))

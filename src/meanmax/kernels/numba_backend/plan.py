@@ -15,6 +15,7 @@ from meanmax.graph import Graph
 from meanmax.kernels.edge_weight import own_weight
 from meanmax.kernels.numba_backend.linear import weight_sums
 from meanmax.kernels.precision import precision_of
+from meanmax.kernels.scaling import sample_nodes
 
 Array = npt.NDArray[Any]
 NUM_BLOCKS = 64
@@ -49,12 +50,14 @@ class Weights:
         edge (ndarray): Weights in CSR order, :obj:`[num_edges, heads]`.
         total (ndarray): Their sums, :obj:`[num_dst, heads]`.
         delicate (ndarray): Rows with weights that the common shift is not safe for.
+        extreme (bool): Whether some weight needs a wider dtype.
         csc_to_csr (ndarray): The position in CSR order of each edge in CSC order.
     """
 
     edge: Array
     total: Array
     delicate: Array
+    extreme: bool
     csc_to_csr: Array
 
     @cached_property
@@ -73,6 +76,7 @@ class Plan:
         self.src_bounds, self.dst_bounds = graph.src_ptr.numpy(), graph.dst_ptr.numpy()
         self.row_blocks = blocks_of(_edge_cost(self.rowptr), self.dst_bounds)
         self.node_blocks = blocks_of(np.arange(self.num_src + 1), self.src_bounds)
+        self.sample = sample_nodes(graph.src_ptr).numpy()
         self._weights: dict[torch.dtype, Weights] = {}
 
     @cached_property
@@ -103,9 +107,13 @@ class Plan:
         total = np.empty((self.num_dst, edge.shape[1]), edge.dtype)
         delicate = np.empty(self.num_dst, np.bool_)
         limits = precision_of(edge.dtype.name)
-        bounds = np.array([limits.smallest_weight, limits.largest_weight], edge.dtype)
-        weight_sums(self.row_blocks, self.rowptr, edge, bounds[0], bounds[1], total, delicate)
-        return Weights(edge, total, delicate, self._graph_parts.csc_to_csr.numpy())
+        bounds = np.array(
+            [limits.smallest_weight, limits.largest_weight, limits.least_weight], edge.dtype
+        )
+        extreme = np.zeros(len(self.row_blocks), np.bool_)
+        weight_sums(self.row_blocks, self.rowptr, edge, bounds, total, delicate, extreme)
+        csc_to_csr = self._graph_parts.csc_to_csr.numpy()
+        return Weights(edge, total, delicate, bool(extreme.any()), csc_to_csr)
 
 
 def plan_of(graph: Graph) -> Plan:

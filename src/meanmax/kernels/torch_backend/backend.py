@@ -17,7 +17,16 @@ from meanmax.kernels.edge_weight import own_weight, row_totals
 from meanmax.kernels.form import Form
 from meanmax.kernels.gradients import Gradients
 from meanmax.kernels.precision import Precision, precision_of
-from meanmax.kernels.scaling import Channel, channel_table, check_features, origin_of, saturate
+from meanmax.kernels.scaling import (
+    Channel,
+    TooExtremeError,
+    channel_table,
+    check_features,
+    check_magnitude,
+    origin_of,
+    sample_nodes,
+    saturate,
+)
 from meanmax.kernels.torch_backend.exact import ExactRows
 from meanmax.kernels.torch_backend.mean import Pieces, mean_backward, mean_output, mean_ratio
 from meanmax.kernels.torch_backend.norm import norm_backward, norm_output
@@ -36,8 +45,11 @@ def forward(
     limits = precision_of(str(x.dtype).removeprefix("torch."))
     high, low = _channel_range(x, graph)
     check_features(high, low)
+    check_magnitude(high, low)
+    check_weights(weight, limits)
     origin = origin_of(low, mu, form)
-    nodes = NodeTable(channel_table(high, low, origin, theta, form), graph)
+    sample = x[sample_nodes(graph.src_ptr)]
+    nodes = NodeTable(channel_table(high, low, origin, theta, form, sample), graph)
     total = row_totals(graph, weight).repeat_interleave(x.size(1) // weight.size(1), dim=1)
     tilt = tilt_of(x, nodes, form, limits.floor)
     below = product(tilt, graph, weight)
@@ -77,6 +89,13 @@ def backward(state: State, grad: Tensor, *, need_weight: bool, mu_is_minimum: bo
         None if weight is None else weight.clamp_(-limit, limit),
         None if mu is None else saturate(mu, grad.dtype),
     )
+
+
+def check_weights(weight: Tensor, limits: Precision) -> None:
+    r"""Raises :class:`TooExtremeError` where some weight needs a wider dtype."""
+    least = limits.least_weight
+    if least and bool((((weight > 0) & (weight < least)) | (weight > limits.largest_weight)).any()):
+        raise TooExtremeError
 
 
 def _channel_range(x: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:

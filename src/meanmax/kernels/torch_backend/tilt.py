@@ -24,7 +24,7 @@ def relative_log(x: Tensor, nodes: NodeTable) -> Tensor:
     span = nodes.src(Channel.RANGE)
     below_top = (x - nodes.src(Channel.TOP)) / span
     y = x - nodes.src(Channel.MU)
-    far = (torch.where(y > 0, y, 1.0) / span).log()
+    far = (torch.where(y > 0, y, 1.0) / span).clamp(min=_tiny(x)).log()
     return torch.where((below_top > -0.5) & (y > 0), below_top.clamp(min=-0.5).log1p(), far)
 
 
@@ -51,6 +51,10 @@ def tilt_of(x: Tensor, nodes: NodeTable, form: Form, floor: float) -> Tensor:
 def power_slope(x: Tensor, nodes: NodeTable, tilt: Tensor) -> Tensor:
     r""":math:`T / (y / y_{max})`; at the origin 1 for :math:`\theta = 1` and 0 otherwise."""
     y = x - nodes.src(Channel.MU)
-    ratio = torch.where(y > 0, y, 1.0) / nodes.src(Channel.RANGE)
+    ratio = (torch.where(y > 0, y, 1.0) / nodes.src(Channel.RANGE)).clamp(min=_tiny(x))
     at_origin = (nodes.src(Channel.THETA) == 1).to(x.dtype)
     return torch.where(y > 0, tilt / ratio, at_origin)
+
+
+def _tiny(x: Tensor) -> float:
+    return torch.finfo(x.dtype).tiny
