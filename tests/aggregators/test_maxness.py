@@ -59,7 +59,6 @@ def test_undefined_where_no_node_has_a_maximum_above_its_mean():
     assert got.isnan().tolist() == [True, False]
 
 
-@pytest.mark.xfail(strict=False, reason="functional refuses weights of a graph without edges")
 def test_undefined_without_edges():
     graph = Graph.from_edge_index([[], []], num_nodes=2)
     assert maxness(LpAggregation(), torch.ones(2, 3), graph).isnan().tolist() == [True] * 3

@@ -98,7 +98,7 @@ class TiltedAggregate(Function):
         except TooExtremeError:
             ctx.wide = True
             out, ctx.state = _run(backend, True, x, graph, theta, weight, mu, form)
-        ctx.backend, ctx.mu_is_minimum = backend, mu is None
+        ctx.backend, ctx.mu_is_minimum, ctx.num_graphs = backend, mu is None, graph.num_graphs
         # Saved to notice in-place changes of what the state shares memory with.
         ctx.save_for_backward(x, theta, weight, mu)
         return saturate(out, x.dtype) if ctx.wide else out
@@ -115,9 +115,11 @@ class TiltedAggregate(Function):
                 need_weight=needs[2],
                 mu_is_minimum=ctx.mu_is_minimum,
             )
+            # The parameter and the origin are usually one for all: their gradients will be summed.
+            terms = (1, grad.size(1), 1, ctx.num_graphs)
             wanted = tuple(
-                saturate(value, given.dtype) if need and value is not None else None
-                for value, given, need in zip(grads, inputs, needs, strict=True)
+                saturate(value, given.dtype, terms=n) if need and value is not None else None
+                for value, given, need, n in zip(grads, inputs, needs, terms, strict=True)
             )
         if torch.is_grad_enabled():
             wanted = refuse_second_order(wanted, grad, *inputs)

@@ -12,9 +12,9 @@ class Gradients(NamedTuple):
 
     Args:
         x (Tensor): Of the features. Where :math:`\mu` is their minimum, its part is included.
-        theta (Tensor): Of the parameter, :obj:`[channels]`.
+        theta (Tensor): Of the parameter, float64, :obj:`[channels]`.
         weight (Tensor, optional): Of the edge weights in CSR order, if they were asked for.
-        mu (Tensor, optional): Of the origin, :obj:`[num_graphs]`, if the form has one.
+        mu (Tensor, optional): Of the origin, float64, :obj:`[num_graphs]`, if the form has one.
     """
 
     x: Tensor

@@ -167,9 +167,13 @@ def origin_of(low: Tensor, mu: Tensor | None, form: Form) -> Tensor:
     return mu.detach().to(low.dtype)
 
 
-def saturate(values: Tensor, dtype: torch.dtype) -> Tensor:
-    r"""Casts to :obj:`dtype`; what exceeds its range becomes its largest finite number."""
-    limit = torch.finfo(dtype).max
+def saturate(values: Tensor, dtype: torch.dtype, *, terms: int = 1) -> Tensor:
+    r"""Casts to :obj:`dtype`; what exceeds its range becomes its largest finite number.
+
+    If the values are going to be summed, :obj:`terms` is how many: each gets its share of the
+    range, so that the sum stays finite too.
+    """
+    limit = torch.finfo(dtype).max / (1 if terms == 1 else 2 * terms)
     return values.clamp(-limit, limit).to(dtype)
 
 

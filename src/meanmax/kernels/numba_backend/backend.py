@@ -23,7 +23,6 @@ from meanmax.kernels.scaling import (
     check_magnitude,
     origin_of,
     recentre,
-    saturate,
     too_narrow,
 )
 
@@ -95,9 +94,9 @@ def backward(state: State, grad: Tensor, *, need_weight: bool, mu_is_minimum: bo
             _spread(plan, x, state.table, mu_grad, dx)
     return Gradients(
         x=torch.from_numpy(dx),
-        theta=saturate(torch.from_numpy(theta), grad.dtype),
+        theta=torch.from_numpy(theta),
         weight=torch.from_numpy(_weight_backward(state, g)) if need_weight else None,
-        mu=None if mu_grad is None else saturate(torch.from_numpy(mu_grad), grad.dtype),
+        mu=None if mu_grad is None else torch.from_numpy(mu_grad),
     )
 
 

@@ -77,6 +77,7 @@ def norm_forward(
         t = table[blocks[b, 2]]
         mu, span, theta, inverse = t[MU], t[RANGE], t[THETA], t[INV_THETA]
         uniform = is_uniform(theta)
+        one_root = uniform or not consistent
         channels, heads = out.shape[1], weight.shape[1]
         width = U(channels // heads)
         acc, root = np.empty(channels, out.dtype), np.empty(channels, out.dtype)
@@ -96,12 +97,12 @@ def norm_forward(
                 weight_root(root, a, theta, start, stop, consistent, uniform)
                 fell += count_low(acc, least * a, start, stop)
                 write_row(
-                    out_row, slope_row, entropy_row, acc, theta, inverse, span, mu, root[start],
-                    start, stop,
+                    out_row, slope_row, entropy_row, acc, theta, inverse, span, mu,
+                    where(one_root, root[start], ZERO), start, stop,
                 )  # fmt: skip
-                if consistent and not uniform:
+                if not one_root:
                     for c in range(start, stop):
-                        out_row[c] += mu[c] * (root[c] - root[start])
+                        out_row[c] += mu[c] * root[c]
             lost[v] = fell > 0
             if fell:
                 fill(slope_row, ZERO, U(0), U(channels))

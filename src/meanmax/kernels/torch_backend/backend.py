@@ -25,7 +25,6 @@ from meanmax.kernels.scaling import (
     check_magnitude,
     origin_of,
     sample_nodes,
-    saturate,
 )
 from meanmax.kernels.torch_backend.exact import ExactRows
 from meanmax.kernels.torch_backend.mean import Pieces, mean_backward, mean_output, mean_ratio
@@ -83,12 +82,8 @@ def backward(state: State, grad: Tensor, *, need_weight: bool, mu_is_minimum: bo
     if mu_is_minimum and mu is not None:
         _spread(state, mu, grads.x)
     limit = state.limits.largest
-    return Gradients(
-        grads.x.clamp_(-limit, limit),
-        saturate(grads.theta, grad.dtype),
-        None if weight is None else weight.clamp_(-limit, limit),
-        None if mu is None else saturate(mu, grad.dtype),
-    )
+    weight = None if weight is None else weight.clamp_(-limit, limit)
+    return grads._replace(x=grads.x.clamp_(-limit, limit), weight=weight)
 
 
 def check_weights(weight: Tensor, limits: Precision) -> None:
