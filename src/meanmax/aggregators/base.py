@@ -115,6 +115,9 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         weight: Tensor | None = None,
     ) -> Tensor:
         r"""Runs :meth:`forward` and its hooks."""
+        for name, value in (("x", x), ("index", index), ("ptr", ptr)):
+            if not isinstance(value, Tensor | Graph | None) or (name == "x" and value is None):
+                raise ValueError(f"'{name}' must be a tensor (got {type(value).__name__})")
         out: Tensor
         if isinstance(index, Graph):
             # PyG's own call reads the groups' number from index; hooks run in Module's.

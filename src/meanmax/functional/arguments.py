@@ -3,6 +3,7 @@ r"""What every function of the core takes: checked once, brought to the kernels'
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import NamedTuple
 
 import torch
@@ -42,6 +43,11 @@ def as_features(x: Tensor, graph: Graph) -> Features:
     Half-precision features are computed in float32; the result is float32 under autocast, as for
     PyTorch's own reductions, and half precision elsewhere.
     """
+    if not isinstance(graph, Graph):
+        raise ValueError(
+            f"'graph' must be a meanmax.Graph (got {type(graph).__name__}); make one with "
+            f"Graph.from_edge_index(edge_index, num_nodes)"
+        )
     if not isinstance(x, Tensor) or not x.is_floating_point():
         got = x.dtype if isinstance(x, Tensor) else type(x).__name__
         raise ValueError(f"'x' must be a floating-point tensor (got {got})")
@@ -59,10 +65,14 @@ def as_features(x: Tensor, graph: Graph) -> Features:
     return Features(flat, heads, tuple(x.shape[1:]), dtype)
 
 
-def check_finite(x: Tensor) -> None:
-    r"""Raises a :class:`ValueError` unless all features are finite."""
-    if x.numel() and not all(bool(torch.isfinite(end)) for end in x.detach().aminmax()):
+def check_finite(x: Tensor) -> float:
+    r"""The largest magnitude among features; a :class:`ValueError` unless all are finite."""
+    if x.numel() == 0:
+        return 0.0
+    low, high = (float(end) for end in x.detach().aminmax())
+    if not (math.isfinite(low) and math.isfinite(high)):
         raise ValueError(NOT_FINITE)
+    return max(-low, high)
 
 
 def as_parameter(value: float | Tensor, features: Features, kind: str) -> Tensor:
@@ -74,7 +84,7 @@ def as_parameter(value: float | Tensor, features: Features, kind: str) -> Tensor
     """
     name, lowest = PARAMETER[kind], LOWER_BOUND[kind]
     like = features.flat
-    theta = value if isinstance(value, Tensor) else torch.tensor(float(value))
+    theta = _as_number(value, name)
     theta = theta.to(device=like.device, dtype=like.dtype)
     low, high = (math.nan, math.nan) if theta.numel() == 0 else theta.detach().aminmax()
     if not (lowest <= float(low) and float(high) < math.inf):
@@ -100,24 +110,33 @@ def as_weight(weight: Tensor | None, graph: Graph, features: Features) -> Tensor
 
     :obj:`None` stands for the graph's own, unless those carry a gradient.
     """
+    dtype = features.flat.dtype
     if weight is None:
-        if graph.weight is not None:
-            _check_heads(graph.weight, graph, features, "graph.weight")
-            if graph.weight.requires_grad:
-                return own_weight(graph, features.flat)
-        return None
+        own = graph.weight
+        if own is None:
+            return None
+        _check_heads(own, graph, features, "graph.weight")
+        if torch.finfo(own.dtype).max > torch.finfo(dtype).max:
+            _check_range(own.to(dtype), "graph.weight")
+        return own_weight(graph, features.flat) if own.requires_grad else None
     if not isinstance(weight, Tensor) or not weight.is_floating_point():
         got = weight.dtype if isinstance(weight, Tensor) else type(weight).__name__
         raise ValueError(f"'weight' must be a floating-point tensor (got {got})")
     _check_heads(weight, graph, features, "weight")
-    if weight.numel():
-        low, high = weight.detach().aminmax()
-        if not (float(low) >= 0 and float(high) < math.inf):
-            raise ValueError(
-                f"'weight' must be finite and non-negative "
-                f"(got values from {float(low):.6g} to {float(high):.6g})"
-            )
-    return graph.to_graph_order(with_heads(weight).to(features.flat.dtype)).contiguous()
+    weight = weight.to(dtype)
+    _check_range(weight, "weight")
+    return graph.to_graph_order(with_heads(weight)).contiguous()
+
+
+def _check_range(weight: Tensor, name: str) -> None:
+    if weight.numel() == 0:
+        return
+    low, high = (float(end) for end in weight.detach().aminmax())
+    if not (low >= 0 and high < math.inf):
+        raise ValueError(
+            f"'{name}' must be finite and non-negative "
+            f"(got values from {low:.6g} to {high:.6g} as {weight.dtype})"
+        )
 
 
 def as_origin(mu: float | Tensor | None, graph: Graph, features: Features) -> Tensor | None:
@@ -125,13 +144,22 @@ def as_origin(mu: float | Tensor | None, graph: Graph, features: Features) -> Te
     if mu is None:
         return None
     like = features.flat
-    origin = mu if isinstance(mu, Tensor) else torch.tensor(float(mu))
+    origin = _as_number(mu, "mu")
     if origin.numel() not in (1, graph.num_graphs) or not bool(torch.isfinite(origin).all()):
+        got = origin.tolist() if origin.numel() <= 4 else f"shape {list(origin.shape)}"
         raise ValueError(
             f"'mu' must be one finite number, or one for each of the {graph.num_graphs} graphs "
-            f"(got shape {list(origin.shape)})"
+            f"(got {got})"
         )
     return origin.reshape(-1).expand(graph.num_graphs).to(device=like.device, dtype=like.dtype)
+
+
+def _as_number(value: object, name: str) -> Tensor:
+    if isinstance(value, Tensor) and not value.is_complex() and value.dtype != torch.bool:
+        return value
+    if isinstance(value, Real) and type(value) is not bool:
+        return torch.tensor(float(value), dtype=torch.float64)
+    raise ValueError(f"'{name}' must be a real number or tensor (got {value!r})")
 
 
 def _check_heads(weight: Tensor, graph: Graph, features: Features, name: str) -> None:

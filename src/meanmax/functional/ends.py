@@ -11,6 +11,8 @@ from meanmax.functional.arguments import as_features, as_weight, check_finite
 from meanmax.graph import Graph
 from meanmax.kernels import neighbour_max, weighted_sum
 from meanmax.kernels.edge_weight import own_weight, row_totals
+from meanmax.kernels.precision import precision_of
+from meanmax.kernels.scaling import LARGEST_FEATURE, saturate
 
 Rule = Callable[[Tensor, Graph, Tensor | None, str | None], Tensor]
 
@@ -57,10 +59,32 @@ def max(
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def _end(x: Tensor, graph: Graph, weight: Tensor | None, backend: str | None, rule: Rule) -> Tensor:
     features = as_features(x, graph)
-    check_finite(features.flat)
-    edge = as_weight(weight, graph, features)
-    with torch.autocast(features.flat.device.type, enabled=False):
-        return features.restore(rule(features.flat, graph, edge, backend))
+    flat, edge = features.flat, as_weight(weight, graph, features)
+    wide = flat.dtype == torch.float32 and _may_overflow(flat, graph, edge)
+    if wide:
+        flat, edge = flat.double(), None if edge is None else edge.double()
+    with torch.autocast(flat.device.type, enabled=False):
+        out = rule(flat, graph, edge, backend)
+    return features.restore(saturate(out, features.flat.dtype) if wide else out)
+
+
+def _may_overflow(x: Tensor, graph: Graph, weight: Tensor | None) -> bool:
+    r"""Whether sums of these features need float64; also refuses features that are not finite."""
+    largest = check_finite(x)
+    edge = graph.weight if weight is None else weight
+    if edge is None or edge.numel() == 0:
+        return largest > LARGEST_FEATURE
+    if weight is not None:
+        heaviest = float(weight.detach().amax())
+    else:
+        heaviest = _own_largest(graph.cache, edge)
+    return largest > LARGEST_FEATURE or heaviest > precision_of("float32").largest_weight
+
+
+def _own_largest(cache: dict[str, float], weight: Tensor) -> float:
+    if "largest_weight" not in cache:
+        cache["largest_weight"] = float(weight.detach().amax())
+    return cache["largest_weight"]
 
 
 def _weighted_mean(x: Tensor, graph: Graph, weight: Tensor | None, backend: str | None) -> Tensor:

@@ -12,12 +12,13 @@ import numba
 import torch
 
 _one_at_a_time = threading.Lock()  # numba's fallback thread pool aborts on concurrent launches
+_has_run = False
 _forked = False
 
 
 def _mark_fork() -> None:
     global _forked
-    _forked = True
+    _forked = _has_run
 
 
 if hasattr(os, "register_at_fork"):  # pragma: no branch
@@ -38,7 +39,7 @@ class Kernel:
     r"""A function over :obj:`prange` blocks, compiled on first use and cached on disk.
 
     It runs on as many threads as PyTorch uses. A process forked from one that has already run a
-    kernel cannot use OpenMP again, so there the same code runs on one thread.
+    kernel cannot use OpenMP again, so there the same code runs on one thread, compiled anew.
 
     Args:
         function (callable): The function to compile. Its helpers are subroutines.
@@ -63,6 +64,8 @@ class Kernel:
                 self._serial = numba.njit(**self._options)(self._function)
             self._serial(*args)
             return
+        global _has_run
+        _has_run = True
         with _one_at_a_time:
             numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
             self._parallel(*args)
