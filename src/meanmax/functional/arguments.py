@@ -3,8 +3,7 @@ r"""What every function of the core takes: checked once, brought to the kernels'
 from __future__ import annotations
 
 import math
-from numbers import Real
-from typing import NamedTuple
+from typing import NamedTuple, SupportsFloat
 
 import torch
 from torch import Tensor
@@ -157,7 +156,7 @@ def as_origin(mu: float | Tensor | None, graph: Graph, features: Features) -> Te
 def _as_number(value: object, name: str) -> Tensor:
     if isinstance(value, Tensor) and not value.is_complex() and value.dtype != torch.bool:
         return value
-    if isinstance(value, Real) and type(value) is not bool:
+    if isinstance(value, SupportsFloat) and not isinstance(value, bool | Tensor):
         return torch.tensor(float(value), dtype=torch.float64)
     raise ValueError(f"'{name}' must be a real number or tensor (got {value!r})")
 
