@@ -18,10 +18,22 @@ ERRORS = {
     "boolean": (build(EDGES > 0), "must hold integers .got torch.bool"),
     "floating array": (build(np.ones((2, 3))), "must hold integers .got float64"),
     "sparse": (build(torch.eye(2).to_sparse()), "dense tensor of indices .got torch.sparse_coo"),
-    "negative": (build(EDGES - 1), r"source indices must not be negative \(got -1\)"),
-    "negative target": (build([[0], [-2]], 3), r"target indices must not be negative \(got -2\)"),
-    "too large": (build(EDGES, 2), "source index 2 is too large for 2 source nodes"),
-    "too large target": (build(EDGES, (3, 2)), "target index 2 is too large for 2 target nodes"),
+    "negative": (
+        build(EDGES - 1),
+        r"'edge_index': source indices must not be negative \(got -1\)",
+    ),
+    "negative target": (
+        build([[0], [-2]], 3),
+        r"'edge_index': target indices must not be negative \(got -2\)",
+    ),
+    "too large": (
+        build(EDGES, 2),
+        "'edge_index': source index 2 is too large for 2 source nodes",
+    ),
+    "too large target": (
+        build(EDGES, (3, 2)),
+        "'edge_index': target index 2 is too large for 2 target nodes",
+    ),
     "negative size": (build(EDGES, -1), r"non-negative integer or a pair .* \(got -1\)"),
     "fractional size": (build(EDGES, 3.5), r"\(got 3.5\)"),
     "three sizes": (build(EDGES, (3, 3, 3)), r"\(got \(3, 3, 3\)\)"),
@@ -53,7 +65,10 @@ ERRORS = {
     "rowptr falls": (lambda: Graph.from_csr([0, 3, 1, 3], [0, 0, 0]), "must not decrease"),
     "rowptr empty": (lambda: Graph.from_csr([], []), "non-empty vector"),
     "col matrix": (lambda: Graph.from_csr([0, 2], [[0, 0]]), r"'col' must be a vector .*\[1, 2\]"),
-    "col too large": (lambda: Graph.from_csr([0, 1], [3]), "index 3 is too large for 1 source"),
+    "col too large": (
+        lambda: Graph.from_csr([0, 1], [3]),
+        "'col': source index 3 is too large for 1 source",
+    ),
     "few values": (
         lambda: Graph.from_edge_index(EDGES).to_graph_order(torch.ones(2)),
         r"each of 3 edges \(got shape \[2\]\)",

@@ -101,7 +101,10 @@ MALFORMED = {
     "a weight less": ("0 1 1\n\n2 0\n", "line 3 of .* 'source target weight' .*got '2 0'"),
     "four columns": ("0 1 1 1\n2 0 1 1\n", r"line 1 of .*'source target \[weight\]'"),
     "one column": ("0\n1\n", "line 1 of .*got '0'"),
-    "a negative node": ("0 1\n-2 0\n", r"source indices must not be negative \(got -2\)"),
+    "a negative node": (
+        "0 1\n-2 0\n",
+        r"source indices must not be negative \(got -2\)",
+    ),
     "a negative weight": ("0 1 1\n2 0 -1\n", r"'weight' must not be negative \(got -1\)"),
     "no weight": ("0 1 1\n2 0 nan\n", r"'weight' must be finite \(got NaN\)"),
     "Matrix Market": ("%%MatrixMarket matrix\n2 2 1\n1 2 1\n", "scipy.io.mmread"),

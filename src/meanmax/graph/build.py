@@ -81,7 +81,7 @@ def build_from_csr(
     checks.check_pointer(rowptr, col.numel(), "rowptr")
     num_dst = rowptr.numel() - 1
     num_src, _ = checks.as_sizes(num_dst if num_src is None else num_src)
-    checks.check_range(col, num_src, "source")
+    checks.check_range(col, num_src, "source", "col")
     if weight is not None:
         weight = checks.as_weight(weight, col.numel(), col.device)
     dtype = index_dtype(num_src, num_dst, col.numel())

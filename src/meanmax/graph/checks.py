@@ -79,17 +79,17 @@ def as_weight(value: Any, num_edges: int, device: torch.device) -> Tensor:
     return weight
 
 
-def check_range(index: Tensor, num_nodes: int, name: str) -> None:
+def check_range(index: Tensor, num_nodes: int, side: str, argument: str = "edge_index") -> None:
     r"""Raises if an entry of :obj:`index` is not a node in :obj:`[0, num_nodes)`."""
     if index.numel() == 0:
         return
     low, high = (int(bound) for bound in index.aminmax())
     if low < 0:
-        raise ValueError(f"{name} indices must not be negative (got {low})")
+        raise ValueError(f"'{argument}': {side} indices must not be negative (got {low})")
     if high >= num_nodes:
         raise ValueError(
-            f"{name} index {high} is too large for {num_nodes} {name} nodes; pass a larger "
-            "'num_nodes' or correct the edge"
+            f"'{argument}': {side} index {high} is too large for {num_nodes} {side} nodes; "
+            "pass a larger 'num_nodes' or correct the edge"
         )
 
 
