@@ -62,9 +62,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs"), help="folder (default: docs)")
     folder = parser.parse_args().out
     folder.mkdir(parents=True, exist_ok=True)
+    # With fixed identifiers and no date, the same picture is the same file.
+    matplotlib.rcParams["svg.hashsalt"] = "meanmax"
     figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
     draw(axes)
-    # Without a date the same picture is the same file.
     figure.savefig(folder / "path.svg", metadata={"Date": None})
     figure.savefig(folder / "path.png", dpi=150)
     print(f"wrote {folder / 'path.svg'} and {folder / 'path.png'}")

@@ -64,8 +64,11 @@ def aggregate_rows(
     else:
         assert mu_src is not None and mu_dst is not None
         y = x[col] - mu_src[col].unsqueeze(1)
-        rule = _lp if form.kind == "lp" else _polynomial
-        out = rule(y, theta, a, target, num_rows, form, total, mu_dst.unsqueeze(1))
+        mu = mu_dst.unsqueeze(1)
+        if form.kind == "lp":
+            out = _lp(y, theta, a, target, num_rows, form, total, mu)
+        else:
+            out = _polynomial(y, theta, a, target, num_rows, mu)
     if form.times_weight:
         out = out * total
     return torch.where(total > 0, out, 0.0)
@@ -96,9 +99,8 @@ def _lp(
 
 
 def _polynomial(
-    y: Tensor, alpha: Tensor, a: Tensor, target: Tensor, num_rows: int, form: Form,
-    total: Tensor, mu: Tensor,
-) -> Tensor:  # fmt: skip
+    y: Tensor, alpha: Tensor, a: Tensor, target: Tensor, num_rows: int, mu: Tensor
+) -> Tensor:
     scale = _row_scale(y, a, target, num_rows)
     ratio = _bounded_ratio(y, scale[target], alpha)
     # In units of the row's scale, 0^0 = 1 moves with alpha although y^alpha at y = 0 does not.
