@@ -7,7 +7,7 @@ from meanmax.aggregators import (
     SoftmaxAggregation,
     maxness,
 )
-from meanmax.graph import Graph
+from meanmax.graph import Graph, SparseFeatures
 from meanmax.kernels import use_backend
 
 __version__ = "0.1.0"
@@ -17,6 +17,7 @@ __all__ = [
     "LpAggregation",
     "PolynomialAggregation",
     "SoftmaxAggregation",
+    "SparseFeatures",
     "functional",
     "maxness",
     "use_backend",

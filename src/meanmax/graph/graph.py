@@ -299,6 +299,44 @@ class Graph:
         values = as_weight(weight, self.num_edges, self.device)
         return Graph(self._structure, self._structure.to_graph_order(values))
 
+    def prepared(self, normalize: Normalize | None = None, self_loops: SelfLoops = False) -> Graph:
+        r"""Returns the graph that a layer aggregates over: with self-loops, with its weights
+        normalised, and with :obj:`edge_index` in CSR order.
+
+        It is remembered for the next call, unless the weights carry a gradient.
+
+        Args:
+            normalize (str, optional): See :meth:`from_edge_index`. (default: :obj:`None`)
+            self_loops (bool or str, optional): See :meth:`from_edge_index`.
+                (default: :obj:`False`)
+
+        Example:
+            >>> graph = Graph.from_edge_index([[0, 1], [1, 0]], normalize=None)
+            >>> graph.prepared("sym", self_loops=True).weight
+            tensor([0.5000, 0.5000, 0.5000, 0.5000])
+        """
+        key = ("prepared", normalize, self_loops)
+        if key not in self.cache:
+            ready = self._prepare(normalize, self_loops)
+            if self.weight is not None and self.weight.requires_grad:
+                return ready
+            self.cache[key] = ready
+        prepared: Graph = self.cache[key]
+        return prepared
+
+    def _prepare(self, normalize: Normalize | None, self_loops: SelfLoops) -> Graph:
+        structure, weight = self._structure.in_csr_order, self.weight
+        if normalize is None and self_loops is False:
+            return self if structure is self._structure else Graph(structure, weight)
+        given = EdgeList(structure.edge_index, (self.num_src, self.num_dst), weight)
+        if self_loops is not False:
+            given = given._replace(ptr=self.src_ptr)
+            structure, weight = build(given, normalize, self_loops)
+            ordered = structure.in_csr_order
+            return Graph(ordered, weight)
+        _, weight = build(given, normalize, False)
+        return Graph(structure, weight)
+
     def to(self, device: torch.device | str) -> Graph:
         r"""Returns the graph on :obj:`device`, itself if it is there already.
 

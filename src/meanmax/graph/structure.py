@@ -41,6 +41,15 @@ class Structure:
         r"""The same edges grouped by source, computed at first use."""
         return to_csc(self.rowptr, self.col, self.num_src)
 
+    @cached_property
+    def in_csr_order(self) -> Structure:
+        r"""The same edges as if they had been given in CSR order, itself if they were."""
+        if self.perm is None:
+            return self
+        ordered = replace(self, perm=None)
+        ordered.__dict__["csc"] = self.csc
+        return ordered
+
     @property
     def edge_index(self) -> Tensor:
         r"""Sources and targets of the edges in their given order."""

@@ -55,6 +55,11 @@ def select_ends(x: Tensor, graph: Graph, name: str | None = None) -> ModuleType 
     return _module(_resolve(x, graph, name), "ends")
 
 
+def select_attention(x: Tensor, graph: Graph, name: str | None = None) -> ModuleType | None:
+    r"""The module with attention over edges for :obj:`x`; :obj:`None` is the reference."""
+    return _module(_resolve(x, graph, name), "attention")
+
+
 def _module(name: str, part: str) -> ModuleType | None:
     if name == "reference":
         return None

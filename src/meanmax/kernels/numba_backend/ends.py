@@ -30,11 +30,19 @@ def weighted_sum_backward(
     linear.product(plan.source_blocks, plan.colptr, plan.row, weights.transposed, g, dx)
     if not need_weight:
         return torch.from_numpy(dx), None
-    weight_grad = np.empty_like(weights.edge)
+    return torch.from_numpy(dx), edge_products(x, grad, graph, weights.edge.shape[1])
+
+
+def edge_products(x: Tensor, y: Tensor, graph: Graph, heads: int) -> Tensor:
+    r"""The inner product of :obj:`x` at the source and :obj:`y` at the target of every edge, head
+    by head, :obj:`[num_edges, heads]`.
+    """
+    plan = plan_of(graph)
+    out = np.empty((graph.num_edges, heads), _array(x).dtype)
     linear.product_weight_backward(
-        plan.row_blocks, plan.rowptr, plan.col, _array(x), g, weight_grad
+        plan.row_blocks, plan.rowptr, plan.col, _array(x), _array(y), out
     )
-    return torch.from_numpy(dx), torch.from_numpy(weight_grad)
+    return torch.from_numpy(out)
 
 
 def neighbour_max(x: Tensor, graph: Graph, weight: Tensor | None) -> tuple[Tensor, Tensor]:

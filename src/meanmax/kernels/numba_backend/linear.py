@@ -37,6 +37,16 @@ def product_weight_backward(blocks, rowptr, col, x, grad, weight_grad):
 
 
 @kernel()
+def permute_rows(blocks, pointer, position, values, moved):
+    r"""Writes :obj:`values[position]` into :obj:`moved`, edge by edge."""
+    for b in prange(blocks.shape[0]):
+        for e in range(pointer[blocks[b, 0]], pointer[blocks[b, 1]]):
+            row, source = moved[e], values[position[e]]
+            for h in range(values.shape[1]):
+                row[h] = source[h]
+
+
+@kernel()
 def weight_sums(blocks, rowptr, weight, bounds, total, delicate, extreme):
     r"""Sums the weights of every row and marks rows, and blocks, with weights out of bounds.
 

@@ -2,9 +2,8 @@ r"""What the kernels derive from a graph once: numpy views, blocks of work, sums
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from meanmax.graph import Graph
 from meanmax.kernels.edge_weight import own_weight
-from meanmax.kernels.numba_backend.linear import weight_sums
+from meanmax.kernels.numba_backend.linear import permute_rows, weight_sums
 from meanmax.kernels.precision import precision_of
 from meanmax.kernels.scaling import sample_nodes
 
@@ -42,28 +41,66 @@ def blocks_of(cost: Array, bounds: Array) -> Array:
     return np.ascontiguousarray(np.stack([first, last, graph], axis=1), dtype=np.int64)
 
 
-@dataclass(frozen=True, eq=False)
-class Weights:
-    r"""Edge weights and their sums per row.
+class Sums(NamedTuple):
+    r"""What a row's weights add up to.
 
     Args:
-        edge (ndarray): Weights in CSR order, :obj:`[num_edges, heads]`.
-        total (ndarray): Their sums, :obj:`[num_dst, heads]`.
+        total (ndarray): The sums, :obj:`[num_dst, heads]`.
         delicate (ndarray): Rows with weights that the common shift is not safe for.
         extreme (bool): Whether some weight needs a wider dtype.
-        csc_to_csr (ndarray): The position in CSR order of each edge in CSC order.
     """
 
-    edge: Array
     total: Array
     delicate: Array
     extreme: bool
-    csc_to_csr: Array
+
+
+class Weights:
+    r"""Edge weights, and what is derived from them when it is first needed.
+
+    Args:
+        edge (ndarray): Weights in CSR order, :obj:`[num_edges, heads]`.
+        plan (Plan): The graph's plan.
+    """
+
+    def __init__(self, edge: Array, plan: Plan) -> None:
+        self.edge = edge
+        self._plan = plan
 
     @cached_property
     def transposed(self) -> Array:
         r"""The weights in CSC order."""
-        return self.edge[self.csc_to_csr]
+        plan, moved = self._plan, np.empty_like(self.edge)
+        permute_rows(plan.source_blocks, plan.colptr, plan.csc_to_csr, self.edge, moved)
+        return moved
+
+    @property
+    def total(self) -> Array:
+        r"""The sums of each row."""
+        return self._sums.total
+
+    @property
+    def delicate(self) -> Array:
+        r"""Rows with weights that the common shift is not safe for."""
+        return self._sums.delicate
+
+    @property
+    def extreme(self) -> bool:
+        r"""Whether some weight needs a wider dtype."""
+        return self._sums.extreme
+
+    @cached_property
+    def _sums(self) -> Sums:
+        plan, edge = self._plan, self.edge
+        total = np.empty((plan.num_dst, edge.shape[1]), edge.dtype)
+        delicate = np.empty(plan.num_dst, np.bool_)
+        limits = precision_of(edge.dtype.name)
+        bounds = np.array(
+            [limits.smallest_weight, limits.largest_weight, limits.least_weight], edge.dtype
+        )
+        extreme = np.zeros(len(plan.row_blocks), np.bool_)
+        weight_sums(plan.row_blocks, plan.rowptr, edge, bounds, total, delicate, extreme)
+        return Sums(total, delicate, bool(extreme.any()))
 
 
 class Plan:
@@ -90,6 +127,11 @@ class Plan:
         return self._graph_parts.row.numpy()
 
     @cached_property
+    def csc_to_csr(self) -> Array:
+        r"""The position in CSR order of each edge in CSC order."""
+        return self._graph_parts.csc_to_csr.numpy()
+
+    @cached_property
     def source_blocks(self) -> Array:
         r"""Blocks of sources of equal cost in the transposed graph."""
         return blocks_of(_edge_cost(self.colptr), self.src_bounds)
@@ -97,23 +139,11 @@ class Plan:
     def weights(self, given: Tensor | None, dtype: torch.dtype) -> Weights:
         r"""The weights a call uses: those :obj:`given`, or the graph's own, remembered."""
         if given is not None:
-            return self._sum_up(given.detach().to(dtype).contiguous().numpy())
+            return Weights(given.detach().to(dtype).contiguous().numpy(), self)
         if dtype not in self._weights:
             edge = own_weight(self._graph_parts, torch.empty(0, dtype=dtype))
-            self._weights[dtype] = self._sum_up(edge.detach().contiguous().numpy())
+            self._weights[dtype] = Weights(edge.detach().contiguous().numpy(), self)
         return self._weights[dtype]
-
-    def _sum_up(self, edge: Array) -> Weights:
-        total = np.empty((self.num_dst, edge.shape[1]), edge.dtype)
-        delicate = np.empty(self.num_dst, np.bool_)
-        limits = precision_of(edge.dtype.name)
-        bounds = np.array(
-            [limits.smallest_weight, limits.largest_weight, limits.least_weight], edge.dtype
-        )
-        extreme = np.zeros(len(self.row_blocks), np.bool_)
-        weight_sums(self.row_blocks, self.rowptr, edge, bounds, total, delicate, extreme)
-        csc_to_csr = self._graph_parts.csc_to_csr.numpy()
-        return Weights(edge, total, delicate, bool(extreme.any()), csc_to_csr)
 
 
 def plan_of(graph: Graph) -> Plan:

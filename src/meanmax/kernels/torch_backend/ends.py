@@ -26,15 +26,23 @@ def weighted_sum_backward(
     dx = transposed_product(grad.detach().contiguous(), graph, edge)
     if not need_weight:
         return dx, None
-    head = head_of_channel(x.size(1), edge.size(1), x.device)
-    weight_grad = torch.zeros_like(edge)
+    return dx, edge_products(x, grad, graph, edge.size(1))
+
+
+def edge_products(x: Tensor, y: Tensor, graph: Graph, heads: int) -> Tensor:
+    r"""The inner product of :obj:`x` at the source and :obj:`y` at the target of every edge, head
+    by head, :obj:`[num_edges, heads]`.
+    """
+    x, y = x.detach(), y.detach()
+    head = head_of_channel(x.size(1), heads, x.device)
+    out = x.new_zeros(graph.num_edges, heads)
     for chunk in _all_rows(x, graph):
-        part = grad[chunk.rows, chunk.channels][chunk.target]
-        part = part * x.detach()[graph.col[chunk.edges].long(), chunk.channels]
-        summed = part.new_zeros(len(part), edge.size(1))
+        part = y[chunk.rows, chunk.channels][chunk.target]
+        part = part * x[graph.col[chunk.edges].long(), chunk.channels]
+        summed = part.new_zeros(len(part), heads)
         summed.index_add_(1, head[chunk.channels], part)
-        weight_grad.index_add_(0, chunk.edges, summed)
-    return dx, weight_grad
+        out.index_add_(0, chunk.edges, summed)
+    return out
 
 
 def neighbour_max(x: Tensor, graph: Graph, weight: Tensor | None) -> tuple[Tensor, Tensor]:

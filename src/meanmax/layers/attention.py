@@ -1,0 +1,60 @@
+r"""What layers with attention share."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from meanmax.graph import Graph
+from meanmax.kernels import attention
+from meanmax.kernels.edge_weight import row_totals, with_heads
+
+
+def scores(h: Tensor | None, vector: Tensor) -> Tensor | None:
+    r"""The score of every node and head, :math:`a \cdot h`; of no nodes none.
+
+    Args:
+        h (Tensor, optional): :obj:`[num_nodes, heads, channels]`.
+        vector (Tensor): :math:`a`, :obj:`[1, heads, channels]`.
+    """
+    return None if h is None else (h * vector).sum(dim=-1)
+
+
+def attended(source: Tensor | None, target: Tensor | None, graph: Graph, slope: float) -> Tensor:
+    r"""Attention of every edge in CSR order, :obj:`[num_edges, heads]`; 1 in sum per target.
+
+    On a weighted graph it is multiplied with the weights and normalised again.
+
+    Args:
+        source (Tensor): Scores of sources, :obj:`[num_src, heads]`.
+        target (Tensor, optional): Scores of targets, zeros if they have no features.
+        graph (Graph): The graph, with :obj:`edge_index` in CSR order.
+        slope (float): The slope of the LeakyReLU.
+    """
+    assert source is not None
+    if target is None:
+        target = source.new_zeros(graph.num_dst, source.size(1))
+    alpha = per_edge_attention(source, target, graph, slope)
+    return alpha if graph.weight is None else reweighted(alpha, graph, graph.weight)
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def per_edge_attention(source: Tensor, target: Tensor, graph: Graph, slope: float) -> Tensor:
+    r"""The kernel, in float32 at least."""
+    if source.dtype not in (torch.float32, torch.float64):
+        source, target = source.float(), target.float()
+    with torch.autocast(source.device.type, enabled=False):
+        return attention(source, target, graph, slope)
+
+
+def reweighted(alpha: Tensor, graph: Graph, weight: Tensor) -> Tensor:
+    r"""Attention times weights, 1 in sum over each target again, or 0."""
+    alpha = alpha * with_heads(weight).to(alpha.dtype)
+    total = row_totals(graph, alpha)
+    share = torch.where(total > 0, 1 / torch.where(total > 0, total, 1.0), 0.0)
+    return alpha * share.repeat_interleave(graph.rowptr.diff(), 0, output_size=graph.num_edges)
+
+
+def combine_heads(out: Tensor, concat: bool) -> Tensor:
+    r"""Heads side by side or their mean."""
+    return out.flatten(1) if concat else out.mean(dim=1)

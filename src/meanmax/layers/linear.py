@@ -1,0 +1,88 @@
+r"""Linear maps and dropout of features that may be sparse."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, final
+
+import torch
+from torch import Tensor
+from torch.nn.functional import dropout as dense_dropout
+
+from meanmax.graph import SparseFeatures
+from meanmax.kernels import weighted_sum
+
+Features: TypeAlias = Tensor | SparseFeatures
+
+
+@final
+class Linear(torch.nn.Linear):
+    r"""A linear map :math:`x W^\top + b` of dense or sparse features.
+
+    A product with sparse features costs what is stored, forward and backward.
+
+    Args:
+        in_channels (int): Channels of the input.
+        out_channels (int): Channels of the output.
+        bias (bool, optional): Whether :math:`b` is added. (default: :obj:`True`)
+        init (str, optional): :obj:`"glorot"` as PyG's GCN and GAT, or :obj:`"uniform"` as
+            :class:`torch.nn.Linear`. (default: :obj:`"uniform"`)
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        bias: bool = True,
+        init: Literal["glorot", "uniform"] = "uniform",
+    ) -> None:
+        self.init = init
+        super().__init__(in_channels, out_channels, bias)
+
+    def reset_parameters(self) -> None:
+        r"""Draws new weights."""
+        super().reset_parameters()
+        if self.init == "glorot":
+            torch.nn.init.xavier_uniform_(self.weight)
+
+    def forward(self, x: Features) -> Tensor:
+        r"""Maps :obj:`[num_nodes, in_channels]` to :obj:`[num_nodes, out_channels]`."""
+        out = self.without_bias(x)
+        return out if self.bias is None else out + self.bias
+
+    def without_bias(self, x: Features) -> Tensor:
+        r"""The linear map alone."""
+        if isinstance(x, Tensor):
+            return torch.nn.functional.linear(x, self.weight)
+        out: Tensor = sparse_product(x, self.weight)
+        return out
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def sparse_product(x: SparseFeatures, weight: Tensor) -> Tensor:
+    r""":math:`x W^\top` for a weight :obj:`[out_channels, in_channels]`, differentiable in it and
+    in the stored values.
+    """
+    value = x.value.to(weight.dtype).unsqueeze(1)
+    with torch.autocast(weight.device.type, enabled=False):
+        return weighted_sum(weight.t().contiguous(), x.graph, value)
+
+
+def dropout(x: Features, rate: float, training: bool) -> Features:
+    r"""Dropout; of sparse features on the values that are stored.
+
+    Args:
+        x (Tensor or SparseFeatures): The features.
+        rate (float): The probability of a value to become 0.
+        training (bool): Whether to do anything at all.
+    """
+    if not training or rate == 0.0:
+        return x
+    if isinstance(x, Tensor):
+        return dense_dropout(x, rate, training)
+    return x.with_value(dense_dropout(x.value, rate, training))
+
+
+def as_dense(x: Features) -> Tensor:
+    r"""The features as a dense tensor."""
+    return x if isinstance(x, Tensor) else x.to_dense()

@@ -1,0 +1,77 @@
+r"""How much a node's neighbourhood disagrees with it, channel by channel: Masked GCN's exponent."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse
+import torch
+from torch import Tensor
+
+from meanmax import functional
+from meanmax.graph import Graph, SparseFeatures
+from meanmax.kernels.edge_weight import own_weight
+
+
+def spread(x: Tensor, graph: Graph, degree: Tensor) -> Tensor:
+    r""":math:`\frac{1}{d_i} \sum_j \hat A_{ij} (x_i - x_j)^2` of every node and channel.
+
+    Measured from the channel's mean, which changes nothing but leaves less to cancel; what
+    rounding leaves below 0 is 0.
+
+    Args:
+        x (Tensor): :obj:`[num_nodes, channels]`.
+        graph (Graph): With weights :math:`\hat A`.
+        degree (Tensor): :math:`d`, :obj:`[num_nodes]`.
+    """
+    total = summed_weights(graph).to(x.dtype).unsqueeze(1)
+    centred = x - x.detach().mean(dim=0)
+    both = functional.sum(torch.cat([centred, centred * centred], dim=1), graph)
+    first, second = both.chunk(2, dim=1)
+    whole = centred * (centred * total - 2 * first) + second
+    return whole.clamp(min=0) / degree.to(x.dtype).unsqueeze(1)
+
+
+def sparse_spread(x: SparseFeatures, graph: Graph, degree: Tensor) -> Tensor:
+    r"""The same at the places that sparse features store, :obj:`[stored]`, without gradient.
+
+    It stays the same while features and graph do, and is remembered with the graph.
+    """
+    remembered = graph.cache.get("sparse_spread")
+    if remembered is None or remembered[0] is not x.value:
+        remembered = (x.value, _sparse_spread(x, graph, degree))
+        graph.cache["sparse_spread"] = remembered
+    found: Tensor = remembered[1]
+    return found
+
+
+def summed_weights(graph: Graph) -> Tensor:
+    r"""The sum of each target's weights, :obj:`[num_dst]`; remembered unless they have a gradient."""
+    if "summed_weights" in graph.cache:
+        known: Tensor = graph.cache["summed_weights"]
+        return known
+    weight = own_weight(graph, torch.empty(0) if graph.weight is None else graph.weight)
+    ones = weight.new_ones(graph.num_src, 1)
+    total = functional.sum(ones, graph).squeeze(1)
+    if not total.requires_grad:
+        graph.cache["summed_weights"] = total
+    return total
+
+
+@torch.no_grad()
+def _sparse_spread(x: SparseFeatures, graph: Graph, degree: Tensor) -> Tensor:
+    features = x.to(torch.float64).to_scipy()
+    weight = own_weight(graph, torch.empty(0, dtype=torch.float64))
+    adjacency = SparseFeatures(graph, weight.squeeze(1)).to_scipy()
+    row = np.repeat(np.arange(len(features.indptr) - 1), np.diff(features.indptr))
+    total, column, value = np.asarray(adjacency.sum(axis=1)), features.indices, features.data
+    squared = scipy.sparse.csr_array((value**2, column, features.indptr), features.shape)
+    first = _at(adjacency @ features, row, column)
+    second = _at(adjacency @ squared, row, column)
+    whole = value * (value * total[row] - 2 * first) + second
+    found = torch.from_numpy(np.maximum(whole, 0) / degree.double().cpu().numpy()[row])
+    return found.to(x.device, x.dtype)
+
+
+def _at(matrix: scipy.sparse.csr_array, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+    entries: np.ndarray = np.asarray(matrix[row, column]).reshape(-1)
+    return entries
