@@ -6,6 +6,7 @@ import click
 
 from meanmax.bench.machine import package_version
 from meanmax.cli.bench import bench
+from meanmax.cli.data import data
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
@@ -15,3 +16,4 @@ def main() -> None:
 
 
 main.add_command(bench)
+main.add_command(data)

@@ -1,0 +1,149 @@
+r"""The commands :obj:`meanmax data list | show | fetch | check`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress as Bars
+from rich.progress import TaskID
+
+from meanmax.cli.data_tables import (
+    as_text,
+    count,
+    facts_of,
+    list_table,
+    print_out,
+    show_table,
+    verdict,
+)
+from meanmax.data import CATALOG, DataError, load, statistics
+from meanmax.data.load import unknown_name
+from meanmax.data.own import read_and_check
+from meanmax.data.progress import Progress
+from meanmax.data.sources import fetch as fetch_files
+
+data_dir = click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder to look in first and to download to. After it come the folder that the variable "
+    "MEANMAX_DATA names, and your cache.",
+)
+as_json = click.option("--json", "print_json", is_flag=True, help="Print JSON instead of a table.")
+
+
+@click.group()
+def data() -> None:
+    r"""Data sets by name, and graphs of your own."""
+
+
+@data.command("list")
+@data_dir
+@as_json
+def list_sets(data_dir: Path | None, print_json: bool) -> None:
+    r"""List the data sets that go by a name, and which are on disk."""
+    rows = [
+        {
+            "name": entry.name,
+            "kind": entry.kind,
+            "title": entry.title,
+            "paper": entry.paper._asdict() if entry.paper else None,
+            "on_disk": not entry.files or entry.located(data_dir) is not None,
+        }
+        for entry in CATALOG.values()
+    ]
+    if print_json:
+        click.echo(json.dumps(rows, indent=1))
+    else:
+        print_out(list_table(rows))
+
+
+@data.command()
+@click.argument("name_or_path")
+@data_dir
+@as_json
+def show(name_or_path: str, data_dir: Path | None, print_json: bool) -> None:
+    r"""Show the statistics of a data set, or of your own graph, beside the paper's Table 1."""
+    with _clear_errors(), _bars() as progress:
+        dataset = load(name_or_path, data_dir=data_dir, progress=progress)
+        counted = statistics(dataset)
+    entry = CATALOG.get(name_or_path)
+    facts = facts_of(name_or_path, dataset)
+    paper = entry.paper._asdict() if entry and entry.paper else None
+    if print_json:
+        shown = {**facts, "statistics": dataclasses.asdict(counted), "paper": paper}
+        click.echo(json.dumps(shown, indent=1))
+    else:
+        print_out(show_table(facts, counted, paper))
+
+
+@data.command()
+@click.argument("names", nargs=-1, required=True)
+@data_dir
+def fetch(names: tuple[str, ...], data_dir: Path | None) -> None:
+    r"""Download data sets, unless they are on disk, and check them."""
+    for name in names:
+        if name not in CATALOG:
+            raise click.ClickException(unknown_name(name))
+    failed = []
+    for name in names:
+        if not CATALOG[name].files:
+            click.echo(f"{name}: needs no files")
+            continue
+        try:
+            with _bars() as progress:
+                paths = fetch_files(name, data_dir=data_dir, progress=progress)
+            click.echo(f"{name}: {count(len(paths), 'file')} in {paths[0].parent}")
+        except (DataError, OSError) as error:
+            failed.append(f"{name}: {error}")
+    if failed:
+        raise click.ClickException("\n".join(failed))
+
+
+@data.command()
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@as_json
+def check(path: Path, print_json: bool) -> None:
+    r"""Look for problems in the files of your own graph. Ends with 1 if there are errors."""
+    with _bars() as progress:
+        dataset, problems = read_and_check(path, progress=progress)
+    if print_json:
+        click.echo(json.dumps([dataclasses.asdict(problem) for problem in problems], indent=1))
+    else:
+        for problem in problems:
+            click.echo(as_text(problem, path))
+        click.echo(verdict(dataset, problems))
+    if dataset is None:
+        sys.exit(1)
+
+
+@contextmanager
+def _bars() -> Iterator[Progress]:
+    r"""A progress bar on stderr for each thing that is reported on."""
+    console = Console(stderr=True)
+    with Bars(console=console, transient=True, disable=not console.is_terminal) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def progress(what: str, done: int, total: int | None) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(escape(what), total=total)
+            bars.update(tasks[what], completed=done, total=total)
+
+        yield progress
+
+
+@contextmanager
+def _clear_errors() -> Iterator[None]:
+    try:
+        yield
+    except DataError as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(f"{error.strerror or error}: {error.filename}") from error

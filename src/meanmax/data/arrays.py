@@ -1,0 +1,75 @@
+r"""Numpy's own files, read without pickle and without believing what they claim."""
+
+from __future__ import annotations
+
+import io
+import math
+import zipfile
+
+import numpy as np
+from numpy.lib import format as npy
+
+from meanmax.data.errors import DataError
+from meanmax.data.refuse import refusing
+
+MOST_BYTES = 1 << 30
+r"""The largest array or archive member that is unpacked: a small zip can claim any size."""
+
+
+def read_npz(content: bytes, keys: tuple[str, ...], what: str) -> dict[str, np.ndarray]:
+    r"""The named arrays of an :obj:`.npz` file; others are not looked at.
+
+    Args:
+        content (bytes): The file.
+        keys (tuple): The arrays that it must hold.
+        what (str): The name to use in errors.
+    """
+    with refusing(what):
+        members = {key: f"{key}.npy" for key in keys}
+        unpacked = read_zip(content, tuple(members.values()), what)
+        return {key: read_npy(unpacked[name], f"{what}: {key}") for key, name in members.items()}
+
+
+def read_zip(content: bytes, members: tuple[str, ...], what: str) -> dict[str, bytes]:
+    r"""The named members of a zip file, each of them within :obj:`MOST_BYTES`.
+
+    Args:
+        content (bytes): The file.
+        members (tuple): Their names.
+        what (str): The name to use in errors.
+    """
+    with refusing(what), zipfile.ZipFile(io.BytesIO(content)) as archive:
+        missing = sorted(set(members) - set(archive.namelist()))
+        if missing:
+            raise DataError(f"'{what}' lacks {', '.join(missing)}")
+        return {name: _unpack(archive, name, what) for name in members}
+
+
+def read_npy(content: bytes, what: str) -> np.ndarray:
+    r"""An array of numbers or text from an :obj:`.npy` file.
+
+    Args:
+        content (bytes): The file.
+        what (str): The name to use in errors.
+    """
+    with refusing(what):
+        stream = io.BytesIO(content)
+        version = npy.read_magic(stream)
+        header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+        if version not in header:
+            raise DataError(f"'{what}' is an npy file of unknown version {version}")
+        shape, fortran, dtype = header[version](stream)
+        if dtype.kind not in "biufUS" or dtype.itemsize == 0:
+            raise DataError(f"'{what}' must hold numbers or text, no Python objects (got {dtype})")
+        data = content[stream.tell() :]
+        if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(data):
+            raise DataError(f"'{what}' holds {len(data)} bytes, which does not fit its shape")
+        flat = np.frombuffer(data, dtype)
+        return flat.reshape(shape, order="F" if fortran else "C")
+
+
+def _unpack(archive: zipfile.ZipFile, name: str, what: str) -> bytes:
+    if archive.getinfo(name).file_size > MOST_BYTES:
+        raise DataError(f"'{what}' claims that {name} is larger than {MOST_BYTES:,} bytes")
+    with archive.open(name) as member:  # zipfile stops at the size that the archive claims
+        return member.read(MOST_BYTES)

@@ -1,0 +1,105 @@
+r"""A folder with a table of edges and a table of nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from meanmax.data.own.contents import check_size
+from meanmax.data.own.delimited import read_rows
+from meanmax.data.own.edges import edge_columns, read_edges
+from meanmax.data.own.nodes import read_nodes
+from meanmax.data.own.parts import Edges, Nodes, Parts
+from meanmax.data.own.problems import Findings, OwnDataError
+from meanmax.data.own.table import Table
+from meanmax.data.progress import Progress
+
+SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
+
+
+def read_folder(folder: Path, findings: Findings, progress: Progress | None) -> Parts:
+    r"""Reads :obj:`edges` and :obj:`nodes`, each as csv, tsv, gzipped or parquet.
+
+    Args:
+        folder (Path): Where they lie.
+        findings (Findings): Where problems go.
+        progress (callable, optional): Told the bytes read.
+    """
+    nodes_file = _find(folder, "nodes", findings)
+    edges_file = _find(folder, "edges", findings)
+    if nodes_file is None or edges_file is None:
+        raise OwnDataError(findings.errors)
+    nodes = _read_nodes(nodes_file, findings, progress)
+    edges = _read_edges(edges_file, nodes, findings, progress)
+    return Parts(folder.resolve().name, nodes, edges)
+
+
+def _find(folder: Path, stem: str, findings: Findings) -> Path | None:
+    found = [
+        folder / (stem + suffix) for suffix in SUFFIXES if (folder / (stem + suffix)).is_file()
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(path.name for path in found)
+        findings.error(folder.name, None, f"holds {names}", "keep one of them")
+        return None
+    columns = {
+        "nodes": "a row for each node: id, features, label (a graph without features or labels "
+        "cannot be learned from)",
+        "edges": "a row for each edge: source, target",
+    }[stem]
+    message = f"the folder holds no {stem}.csv (nor {', '.join(SUFFIXES[1:])})"
+    findings.error(folder.name, None, message, f"add one with {columns}")
+    return None
+
+
+def _read_nodes(path: Path, findings: Findings, progress: Progress | None) -> Nodes:
+    if path.suffix == ".parquet":
+        return read_nodes(_read_parquet(path, findings), findings)
+    rows = read_rows(path, findings, progress)
+    _check_unique(path.name, rows.first, findings)
+    return read_nodes(rows.table(rows.first, header=True), findings)
+
+
+def _read_edges(path: Path, nodes: Nodes, findings: Findings, progress: Progress | None) -> Edges:
+    assert nodes.ids is not None
+    if path.suffix == ".parquet":
+        table = _read_parquet(path, findings)
+        names, header = edge_columns(list(table.columns), path.name, findings)
+        table = Table(path.name, dict(zip(names, table.columns.values(), strict=True)))
+        return read_edges(table, nodes.ids, findings)
+    rows = read_rows(path, findings, progress)
+    names, header = edge_columns(rows.first, path.name, findings)
+    _check_unique(path.name, names, findings)
+    return read_edges(rows.table(names, header), nodes.ids, findings, named=header)
+
+
+def _check_unique(file: str, names: list[str], findings: Findings) -> None:
+    for name, count in Counter(names).items():
+        if not name:
+            findings.fail(file, 1, "a column has no name", "name every column in the first line")
+        if count > 1:
+            findings.fail(file, 1, f"column {name!r} stands twice", "give columns different names")
+
+
+def _read_parquet(path: Path, findings: Findings) -> Table:
+    with findings.parsing(path.name, "Parquet file", "write it anew, for example with pandas"):
+        with pyarrow.parquet.ParquetFile(path) as file:
+            groups = range(file.metadata.num_row_groups)
+            size = sum(file.metadata.row_group(group).total_byte_size for group in groups)
+            check_size(path.name, size, findings)
+            read = file.read(use_threads=False)
+        read.validate(full=True)
+        _check_unique(path.name, list(read.column_names), findings)
+        columns = {name: _joined(read[name]) for name in read.column_names}
+    return Table(path.name, columns)
+
+
+def _joined(column: pa.ChunkedArray) -> pa.Array:
+    if pa.types.is_string(column.type):
+        column = column.cast(pa.large_string())
+    return column.combine_chunks()

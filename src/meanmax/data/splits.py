@@ -1,0 +1,191 @@
+r"""Which nodes train, validate and test: the paper's schemes, drawn from a seed.
+
+Every node gets a random 64-bit key from the seed, in the canonical order of nodes. A scheme takes
+the nodes with the smallest keys. So one seed gives one split, whatever method is run and whichever
+source the data are from; PCG64's stream does not change between versions of numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from meanmax.data.dataset import Dataset
+from meanmax.data.errors import DataError
+from meanmax.data.split import Split
+from meanmax.data.split_checks import checked_split
+from meanmax.data.split_files import read_split_file
+
+SCHEMES: dict[str, str] = {
+    "citation": "20 nodes of each class train, 500 validate, 1000 test",
+    "amazon": "20 nodes of each class train, 30 of each validate, the rest tests",
+    "balanced": "of each class 20 nodes train and 30 validate, at most 30 % each; the rest tests",
+    "random": "60 % of the labelled nodes train, 20 % validate, 20 % test",
+    "inductive": "whole graphs: as released, else 80 % train, 10 % validate, 10 % test",
+    "public": "the split that Planetoid published",
+    "given": "the split that came with the data",
+    "file:PATH": "a split file: npz with train, val, test (a row for each seed), or csv id,split",
+}
+r"""What :func:`make_split` knows."""
+
+
+def make_split(dataset: Dataset, scheme: str | None = None, seed: int = 0) -> Split:
+    r"""Splits the labelled nodes. Nodes without label are in no part.
+
+    Example:
+        >>> from meanmax.data import load
+        >>> make_split(load("karate"), "balanced", seed=3)
+        Split(balanced, seed 3: 8 train, 8 val, 18 test)
+
+    Args:
+        dataset (Dataset): The data.
+        scheme (str, optional): A key of :obj:`SCHEMES`, or :obj:`file:` and a path. If
+            :obj:`None`, the data set's own scheme; else the split that came with it;
+            :obj:`inductive` for several graphs, :obj:`random` for several labels per node and
+            :obj:`balanced` otherwise. (default: :obj:`None`)
+        seed (int): The seed, or the row of a split file. (default: 0)
+    """
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise DataError(f"'seed' must be a whole number from 0 on (got {seed!r})")
+    wanted = default_scheme(dataset) if scheme is None else scheme
+    if wanted.startswith("file:"):
+        return read_split_file(dataset, wanted.removeprefix("file:"), int(seed))
+    if wanted not in _DRAW:
+        raise DataError(f"'scheme' must be one of {', '.join(SCHEMES)} (got {wanted!r})")
+    return _DRAW[wanted](dataset, int(seed))
+
+
+def default_scheme(dataset: Dataset) -> str:
+    r"""The scheme that fits a data set best."""
+    if dataset.scheme is not None:
+        return dataset.scheme
+    if dataset.split is not None:
+        return "given"
+    if dataset.num_graphs > 1:
+        return "inductive"
+    return "random" if dataset.task == "multilabel" else "balanced"
+
+
+def node_keys(size: int, seed: int) -> np.ndarray:
+    r"""A random key for each of :obj:`size` things, uint64."""
+    keys: np.ndarray = np.random.PCG64(seed).random_raw(size)
+    return keys
+
+
+def _citation(dataset: Dataset, seed: int) -> Split:
+    train, rest = _take_by_class(dataset, seed, {"train": lambda size: 20})
+    if rest.size < 1500:
+        raise DataError(
+            f"scheme 'citation' needs 1500 labelled nodes beside the training nodes "
+            f"(got {rest.size} in '{dataset.name}'); use 'balanced'"
+        )
+    name = f"citation, seed {seed}"
+    return checked_split(dataset, [train[0], rest[:500], rest[500:1500]], name)
+
+
+def _amazon(dataset: Dataset, seed: int) -> Split:
+    wanted = {"train": lambda size: 20, "validate": lambda size: 30}
+    (train, val), test = _take_by_class(dataset, seed, wanted)
+    return checked_split(dataset, [train, val, test], f"amazon, seed {seed}")
+
+
+def _balanced(dataset: Dataset, seed: int) -> Split:
+    wanted = {
+        "train": lambda size: max(1, min(20, size * 3 // 10)),
+        "validate": lambda size: max(1, min(30, size * 3 // 10)),
+    }
+    (train, val), test = _take_by_class(dataset, seed, wanted)
+    return checked_split(dataset, [train, val, test], f"balanced, seed {seed}")
+
+
+def _random(dataset: Dataset, seed: int) -> Split:
+    nodes = _shuffled(dataset, seed)
+    if nodes.size < 5:
+        raise DataError(f"scheme 'random' needs 5 labelled nodes (got {nodes.size})")
+    first, second = nodes.size * 6 // 10, nodes.size * 8 // 10
+    parts = nodes[:first], nodes[first:second], nodes[second:]
+    return checked_split(dataset, parts, f"random, seed {seed}")
+
+
+def _inductive(dataset: Dataset, seed: int) -> Split:
+    graph = dataset.graph_id.numpy()
+    if dataset.split is not None:
+        _check_whole_graphs(dataset.split, graph)
+        return dataset.split
+    count = dataset.num_graphs
+    if count < 3:
+        raise DataError(f"scheme 'inductive' needs 3 graphs or more (got {count})")
+    order = np.argsort(node_keys(count, seed), kind="stable")
+    held = max(1, count // 10)
+    role = np.zeros(count, np.int64)
+    role[order[:held]], role[order[held : 2 * held]] = 1, 2
+    labelled = dataset.labelled.numpy()
+    parts = [np.flatnonzero((role[graph] == number) & labelled) for number in range(3)]
+    return checked_split(dataset, parts, f"inductive, seed {seed}")
+
+
+def _public(dataset: Dataset, seed: int) -> Split:
+    if dataset.split is None or dataset.split.name != "public":
+        raise DataError(f"'{dataset.name}' has no public split; only cora, citeseer, pubmed do")
+    return dataset.split
+
+
+def _given(dataset: Dataset, seed: int) -> Split:
+    if dataset.split is None:
+        raise DataError(f"'{dataset.name}' came without a split; use {', '.join(SCHEMES)}")
+    return dataset.split
+
+
+_DRAW: dict[str, Callable[[Dataset, int], Split]] = {
+    "citation": _citation,
+    "amazon": _amazon,
+    "balanced": _balanced,
+    "random": _random,
+    "inductive": _inductive,
+    "public": _public,
+    "given": _given,
+}
+
+
+def _shuffled(dataset: Dataset, seed: int) -> np.ndarray:
+    order = np.argsort(node_keys(dataset.num_nodes, seed), kind="stable")
+    nodes: np.ndarray = order[dataset.labelled.numpy()[order]]
+    return nodes
+
+
+def _take_by_class(
+    dataset: Dataset, seed: int, wanted: dict[str, Callable[[int], int]]
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """For each part, so many nodes of each class as wanted for its size; and what is left."""
+    if dataset.task == "multilabel":
+        raise DataError(f"'{dataset.name}' has several labels per node: use 'random'")
+    nodes = _shuffled(dataset, seed)
+    label = dataset.y.numpy()[nodes]
+    parts: list[list[np.ndarray]] = [[] for _ in wanted]
+    left = np.ones(nodes.size, bool)
+    for number, name in enumerate(dataset.class_names):
+        own = np.flatnonzero(label == number)
+        counts = [count(own.size) for count in wanted.values()]
+        if own.size < sum(counts) + 1:
+            raise DataError(
+                _too_few(dataset.name, name, own.size, dict(zip(wanted, counts, strict=True)))
+            )
+        for part, chosen in zip(parts, np.split(own, np.cumsum(counts)), strict=False):
+            part.append(nodes[chosen])
+            left[chosen] = False
+    return [np.concatenate(part) for part in parts], nodes[left]
+
+
+def _too_few(dataset: str, name: str, size: int, counts: dict[str, int]) -> str:
+    needed = " and ".join(f"{count} to {part}" for part, count in counts.items())
+    return (
+        f"class '{name}' of '{dataset}' has {size} labelled nodes, too few for {needed} and one "
+        "to test; label more, merge classes, or use the scheme 'balanced' (3 per class) or 'random'"
+    )
+
+
+def _check_whole_graphs(split: Split, graph: np.ndarray) -> None:
+    ids = [set(graph[part.numpy()].tolist()) for part in (split.train, split.val, split.test)]
+    if ids[0] & ids[1] or ids[0] & ids[2] or ids[1] & ids[2]:
+        raise DataError("scheme 'inductive' needs whole graphs, but the given split divides one")

@@ -1,0 +1,154 @@
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from meanmax.cli import data as command
+from meanmax.cli import main
+from meanmax.data import CATALOG, DataError
+
+NODES = "id,f,label\na,1,x\nb,2,y\nc,3,x\n"
+EDGES = "source,target\na,b\nb,c\n"
+
+
+def invoke(*args, env=None):
+    env = {"MEANMAX_DATA": None, "XDG_CACHE_HOME": "/nonexistent", **(env or {})}
+    return CliRunner().invoke(main, ["data", *map(str, args)], env=env)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "nodes.csv").write_text(NODES)
+    (tmp_path / "edges.csv").write_text(EDGES)
+    return tmp_path
+
+
+def test_help_lists_the_commands():
+    result = invoke("--help")
+    assert result.exit_code == 0
+    assert all(name in result.stdout for name in ("list", "show", "fetch", "check"))
+    assert "MEANMAX_DATA" in invoke("list", "--help").stdout
+
+
+def test_list_names_every_set_with_its_counts():
+    result = invoke("list")
+    assert result.exit_code == 0, result.output
+    lines = {line.split("│")[1].strip(): line for line in result.stdout.splitlines() if "│" in line}
+    assert lines.keys() >= CATALOG.keys()
+    assert "2,708" in lines["cora"] and "5,429" in lines["cora"] and " 7 " in lines["cora"]
+
+
+@pytest.mark.parametrize("by", ["option", "variable"])
+def test_list_finds_what_is_on_disk(by, tmp_path):
+    (file,) = CATALOG["photo"].files
+    (tmp_path / file.name).write_bytes(b"looked at when read")
+    if by == "option":
+        result = invoke("list", "--json", "--data-dir", tmp_path)
+    else:
+        result = invoke("list", "--json", env={"MEANMAX_DATA": str(tmp_path)})
+    on_disk = {row["name"]: row["on_disk"] for row in json.loads(result.stdout)}
+    assert on_disk["photo"] and on_disk["karate"]
+    assert not on_disk["computers"]
+
+
+def test_show_counts_an_own_graph(folder):
+    result = invoke("show", folder, "--json")
+    assert result.exit_code == 0, result.output
+    shown = json.loads(result.stdout)
+    assert shown["class_names"] == ["x", "y"]
+    assert shown["paper"] is None
+    counted = shown["statistics"]
+    assert (counted["nodes"], counted["edges"], counted["max_degree"]) == (3, 2, 2)
+    assert (counted["homophily"], counted["components"], counted["isolated"]) == (0.0, 1, 0)
+
+
+def test_show_prints_licence_and_source():
+    result = invoke("show", "karate")
+    assert result.exit_code == 0, result.output
+    rows = [line.split("│")[1:3] for line in result.stdout.splitlines() if line.startswith("│")]
+    rows = {label.strip(): value.strip() for label, value in rows}
+    assert (rows["nodes"], rows["edges"], rows["mean degree"]) == ("34", "78", "4.588")
+    assert "licence: " in result.stdout and "source: " in result.stdout
+
+
+def test_show_stands_beside_the_paper(folder, monkeypatch):
+    own = command.load(folder)
+    monkeypatch.setattr(command, "load", lambda *args, **options: own)
+    result = invoke("show", "cora")
+    lines = [line.split("│") for line in result.stdout.splitlines() if line.startswith("│")]
+    rows = {cells[1].strip(): [cells[2].strip(), cells[3].strip()] for cells in lines}
+    assert rows["nodes"] == ["3", "2,708"]
+    assert rows["homophily"] == ["0.000", ""]
+
+
+@pytest.mark.parametrize("name", ["show", "fetch"])
+def test_unknown_names_get_a_suggestion(name):
+    assert_message(invoke(name, "coraa"), "no data set 'coraa'", "did you mean 'cora'")
+
+
+def test_show_of_a_broken_graph_names_the_line(folder):
+    (folder / "edges.csv").write_text("source,target\na,zoe\n")
+    assert_message(invoke("show", folder), "edges.csv:2: target 'zoe' is not among the nodes")
+
+
+def test_fetch_goes_on_after_a_failure(tmp_path, monkeypatch):
+    asked = []
+
+    def fetch(name, *, data_dir, progress):
+        asked.append((name, data_dir))
+        progress(f"{name}.npz", 5, 10)
+        if name == "photo":
+            raise DataError("tried here and there; put the file into the folder")
+        return [data_dir / f"{name}.npz"]
+
+    monkeypatch.setattr(command, "fetch_files", fetch)
+    result = invoke("fetch", "photo", "computers", "karate", "--data-dir", tmp_path)
+    assert asked == [("photo", tmp_path), ("computers", tmp_path)]
+    assert_message(result, "photo: tried here and there")
+    assert f"computers: 1 file in {tmp_path}\nkarate: needs no files\n" == result.stdout
+
+
+def test_fetch_needs_a_name():
+    assert_message(invoke("fetch"), "Missing argument 'NAMES...'")
+
+
+def test_check_of_a_good_graph(folder):
+    result = invoke("check", folder)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.endswith("0 errors, 1 note: 3 nodes, 1 feature, 2 classes\n")
+
+
+def test_check_lists_every_problem(folder):
+    (folder / "nodes.csv").write_text("id,f,label\na,1,x\nb,nan,y\n")
+    (folder / "edges.csv").write_text("source,target\na,b\n\nb,zoe\n")
+    result = invoke("check", folder)
+    assert result.exit_code == 1
+    assert f"{folder}/nodes.csv:3: error: feature 'f' is not finite" in result.stdout
+    assert f"{folder}/edges.csv:4: error: target 'zoe' is not among the nodes\n    add" in (
+        result.stdout
+    )
+    assert "2 errors, " in result.stdout
+
+
+def test_check_prints_json(folder):
+    (folder / "edges.csv").write_text("source,target\na,zoe\n")
+    result = invoke("check", folder / "edges.csv", "--json")
+    assert result.exit_code == 1
+    problem = json.loads(result.stdout)[0]
+    assert problem.keys() == {"severity", "file", "line", "message", "advice"}
+    assert (problem["severity"], problem["file"], problem["line"]) == ("error", "edges.csv", 2)
+
+
+def test_check_of_one_file(tmp_path):
+    np.savez(tmp_path / "a.npz", edges=[[0, 1]], features=np.eye(2), labels=[0, 1])
+    assert "2 nodes, 2 features, 2 classes" in invoke("check", tmp_path / "a.npz").stdout
+    assert_message(invoke("check", tmp_path / "b.npz"), "does not exist")
+
+
+def assert_message(result, *parts):
+    assert result.exit_code != 0
+    assert isinstance(result.exception, SystemExit), result.exception
+    assert "Traceback" not in result.output
+    text = " ".join(result.stderr.split())
+    assert all(part in text for part in parts), text

@@ -1,0 +1,51 @@
+import numpy as np
+import pytest
+import torch
+
+from meanmax.data import Dataset
+from meanmax.data.errors import DataError
+
+FIELDS = {
+    "x": torch.zeros(3, 2),
+    "y": torch.tensor([0, 1, -1]),
+    "edge_index": torch.tensor([[0, 1], [1, 0]]),
+    "class_names": ("a", "b"),
+}
+
+
+def test_one_graph_of_all_nodes():
+    dataset = Dataset("d", **FIELDS)
+    assert dataset.graph_ptr.tolist() == [0, 3]
+    assert (dataset.num_graphs, dataset.num_nodes, dataset.num_features) == (1, 3, 2)
+    assert (dataset.num_classes, dataset.task) == (2, "multiclass")
+    assert dataset.labelled.tolist() == [True, True, False]
+    assert dataset.graph(self_loops=True).num_edges == 5
+
+
+def test_several_graphs_are_a_batch():
+    dataset = Dataset("d", **FIELDS, graph_ptr=torch.tensor([0, 2, 3]))
+    assert dataset.graph_id.tolist() == [0, 0, 1]
+    assert dataset.graph().num_graphs == 2
+
+
+def test_several_labels():
+    nan = float("nan")
+    dataset = Dataset("d", **FIELDS | {"y": torch.tensor([[0.0, 1.0], [nan, nan], [1.0, 1.0]])})
+    assert dataset.task == "multilabel"
+    assert dataset.labelled.tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"y": torch.zeros(2)},
+        {"edge_index": torch.zeros(3, 2, dtype=torch.long)},
+        {"edge_weight": torch.ones(3)},
+        {"node_ids": np.array(["a", "b"])},
+        {"graph_ptr": torch.tensor([0, 2])},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_sizes_that_disagree_are_refused(fields):
+    with pytest.raises(DataError, match=f"'{next(iter(fields))}' of data set 'd' does not fit"):
+        Dataset("d", **FIELDS | fields)

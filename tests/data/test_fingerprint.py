@@ -1,0 +1,76 @@
+import dataclasses
+import hashlib
+import struct
+
+import numpy as np
+import pytest
+import torch
+
+from meanmax.data import Dataset
+from meanmax.data.fingerprint import fingerprint
+from meanmax.data.split import Split
+from meanmax.graph import SparseFeatures
+
+X = [[0.0, 2.0], [1.0, 0.0], [0.0, 0.0]]
+BASE = Dataset(
+    "a",
+    torch.tensor(X),
+    torch.tensor([0, 1, -1]),
+    torch.tensor([[1, 0, 2], [0, 1, 1]]),
+    edge_weight=torch.tensor([1.0, 2.0, 3.0]),
+    class_names=("u", "v"),
+)
+
+
+def changed(**fields):
+    return dataclasses.replace(BASE, **fields)
+
+
+def test_it_is_the_sha256_of_named_arrays_in_order():
+    text = b"meanmax data 1\n"
+    text += b"source <i8 (3,)\n" + struct.pack("<3q", 1, 0, 2)
+    text += b"target <i8 (3,)\n" + struct.pack("<3q", 0, 1, 1)
+    text += b"weight <f4 (3,)\n" + struct.pack("<3f", 1, 2, 3)
+    text += b"x <f4 (3, 2)\n" + struct.pack("<6f", 0, 2, 1, 0, 0, 0)
+    text += b"y <i8 (3,)\n" + struct.pack("<3q", 0, 1, -1)
+    text += b"graphs <i8 (2,)\n" + struct.pack("<2q", 0, 3)
+    assert fingerprint(BASE) == hashlib.sha256(text).hexdigest()
+
+
+def test_the_order_of_edges_and_names_do_not_count():
+    split = Split(torch.tensor([0]), torch.tensor([1]), torch.tensor([]), "s")
+    same = changed(
+        name="b",
+        edge_index=BASE.edge_index[:, [2, 0, 1]],
+        edge_weight=BASE.edge_weight[[2, 0, 1]],
+        notes=("note",),
+        node_ids=np.array(["x", "y", "z"]),
+        split=split,
+    )
+    assert fingerprint(same) == fingerprint(BASE)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"x": torch.tensor([[0.0, 2.0], [1.0, 0.0], [0.0, 1e-30]])},
+        {"x": SparseFeatures.from_dense(X)},
+        {"y": torch.tensor([0, 1, 1])},
+        {"edge_index": torch.tensor([[1, 0, 2], [0, 1, 0]])},
+        {"edge_weight": torch.tensor([1.0, 2.0, 4.0])},
+        {"edge_weight": None},
+        {"graph_ptr": torch.tensor([0, 2, 3])},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_what_a_model_sees_counts(fields):
+    assert fingerprint(changed(**fields)) != fingerprint(BASE)
+
+
+def test_unlabelled_rows_of_several_labels():
+    nan = float("nan")
+    one, two = (
+        fingerprint(changed(y=torch.tensor([[1.0, 0.0], row, [0.0, 1.0]])))
+        for row in ([nan, nan], [0.0, 0.0])
+    )
+    assert one != two

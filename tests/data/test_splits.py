@@ -1,0 +1,189 @@
+import numpy as np
+import pytest
+import torch
+
+from meanmax.data import Dataset, load, make_split
+from meanmax.data.errors import DataError
+from meanmax.data.split import Split
+from meanmax.data.splits import SCHEMES, default_scheme, node_keys
+
+from .real import FOLDER, needs_amazon, needs_planetoid
+
+
+def labelled(labels, **options):
+    y = torch.as_tensor(labels)
+    classes = int(y.max()) + 1 if y.dim() == 1 else y.size(1)
+    return Dataset(
+        "made up",
+        torch.zeros(y.size(0), 2),
+        y,
+        torch.zeros(2, 0, dtype=torch.long),
+        class_names=tuple(f"c{number}" for number in range(classes)),
+        **options,
+    )
+
+
+@pytest.fixture
+def large():
+    """2,000 nodes of 5 classes, every 100th without label."""
+    y = torch.arange(2000) % 5
+    y[::100] = -1
+    return labelled(y)
+
+
+def parts(split):
+    return [set(part.tolist()) for part in (split.train, split.val, split.test)]
+
+
+def check(dataset, split):
+    """Disjoint, sorted, labelled."""
+    train, val, test = parts(split)
+    assert not train & val and not train & test and not val & test
+    for part in (split.train, split.val, split.test):
+        assert part.dtype == torch.int64
+        assert torch.equal(part, part.sort().values)
+        assert dataset.labelled[part].all()
+
+
+def test_citation(large):
+    split = make_split(large, "citation", 3)
+    check(large, split)
+    assert torch.bincount(large.y[split.train]).tolist() == [20] * 5
+    assert (split.val.numel(), split.test.numel()) == (500, 1000)
+    assert split.name == "citation, seed 3"
+
+
+def test_amazon(large):
+    split = make_split(large, "amazon", 3)
+    check(large, split)
+    assert torch.bincount(large.y[split.train]).tolist() == [20] * 5
+    assert torch.bincount(large.y[split.val]).tolist() == [30] * 5
+    assert sum(map(len, parts(split))) == int(large.labelled.sum()) == 1980
+
+
+def test_balanced_takes_a_share_of_small_classes():
+    dataset = labelled([0] * 3 + [1] * 10 + [2] * 200)
+    split = make_split(dataset, "balanced", 0)
+    check(dataset, split)
+    assert torch.bincount(dataset.y[split.train]).tolist() == [1, 3, 20]
+    assert torch.bincount(dataset.y[split.val]).tolist() == [1, 3, 30]
+    assert torch.bincount(dataset.y[split.test]).tolist() == [1, 4, 150]
+
+
+def test_random_on_several_labels():
+    y = torch.ones(50, 3)
+    y[7] = float("nan")
+    dataset = labelled(y)
+    split = make_split(dataset)
+    check(dataset, split)
+    assert [len(part) for part in parts(split)] == [29, 10, 10]
+
+
+@pytest.mark.parametrize("scheme", ["citation", "amazon", "balanced", "random"])
+def test_the_seed_decides(large, scheme):
+    first, again, other = (make_split(large, scheme, seed) for seed in (4, 4, 5))
+    assert parts(first) == parts(again)
+    assert parts(first)[0] != parts(other)[0]
+
+
+def test_seeds_cover_the_nodes_evenly(large):
+    counts = np.zeros(2000)
+    for seed in range(200):
+        counts[make_split(large, "citation", seed).train.numpy()] += 1
+    # Binomial(200, 20 / 396): mean 10.1, deviation 3.1
+    own = counts[large.labelled.numpy()]
+    assert own.mean() == pytest.approx(100 * 200 / 1980)
+    assert own.max() < 10.1 + 6 * 3.1
+    assert 2.5 < own.std() < 3.7
+
+
+def test_keys_never_change():
+    # The first outputs of PCG64 seeded with 0; numpy promises to keep the stream.
+    want = [11749869230777074271, 4976686463289251617, 755828109848996024]
+    assert node_keys(3, 0).tolist() == want
+
+
+def test_keys_decide_who_trains():
+    keys = node_keys(60, 7)
+    split = make_split(labelled([0] * 30 + [1] * 30), "balanced", 7)
+    want = {*np.argsort(keys[:30])[:9].tolist(), *(30 + np.argsort(keys[30:])[:9]).tolist()}
+    assert parts(split)[0] == want
+
+
+@pytest.mark.parametrize("scheme", ["citation", "amazon"])
+def test_a_class_with_too_few_nodes_is_named(scheme):
+    dataset = labelled([0] * 2000 + [1] * 20)
+    with pytest.raises(DataError, match=r"class 'c1' of 'made up' has 20 labelled nodes, too few"):
+        make_split(dataset, scheme)
+
+
+def test_balanced_needs_three_of_each_class():
+    with pytest.raises(DataError, match="class 'c1' of 'made up' has 2 labelled nodes"):
+        make_split(labelled([0, 0, 0, 1, 1]))
+
+
+def test_citation_needs_enough_nodes_to_test():
+    with pytest.raises(DataError, match="needs 1500 labelled nodes"):
+        make_split(labelled([0, 1] * 700), "citation")
+
+
+def test_inductive_keeps_graphs_whole():
+    ptr = torch.arange(0, 101, 5)
+    dataset = labelled([0, 1] * 50, graph_ptr=ptr)
+    split = make_split(dataset, seed=1)
+    check(dataset, split)
+    graphs = [{node // 5 for node in part} for part in parts(split)]
+    assert [len(ids) for ids in graphs] == [16, 2, 2]
+    assert [len(part) for part in parts(split)] == [80, 10, 10]
+    with pytest.raises(DataError, match="needs 3 graphs"):
+        make_split(labelled([0, 1]), "inductive")
+
+
+def test_inductive_refuses_a_given_split_that_divides_a_graph():
+    given = Split(torch.tensor([0]), torch.tensor([1]), torch.tensor([2, 3]), "mine")
+    dataset = labelled([0, 1, 0, 1], graph_ptr=torch.tensor([0, 2, 4]), split=given)
+    with pytest.raises(DataError, match="divides one"):
+        make_split(dataset, "inductive")
+    assert make_split(dataset, "given") is given
+
+
+def test_default_scheme():
+    given = Split(torch.tensor([0]), torch.tensor([1]), torch.tensor([2]), "mine")
+    assert default_scheme(labelled([0, 1, 0])) == "balanced"
+    assert default_scheme(labelled([0, 1, 0], split=given)) == "given"
+    assert default_scheme(labelled([0, 1, 0], split=given, scheme="citation")) == "citation"
+    assert default_scheme(labelled([0, 1], graph_ptr=torch.tensor([0, 1, 2]))) == "inductive"
+    assert default_scheme(labelled(torch.ones(3, 2))) == "random"
+
+
+def test_what_cannot_be_is_refused(large):
+    with pytest.raises(DataError, match=f"one of {', '.join(SCHEMES)} .got 'planetoid'"):
+        make_split(large, "planetoid")
+    with pytest.raises(DataError, match="'seed' must be a whole number"):
+        make_split(large, "citation", -1)
+    with pytest.raises(DataError, match="no public split"):
+        make_split(large, "public")
+    with pytest.raises(DataError, match="came without a split"):
+        make_split(large, "given")
+    with pytest.raises(DataError, match="several labels"):
+        make_split(labelled(torch.ones(9, 2)), "balanced")
+
+
+@needs_planetoid
+@pytest.mark.parametrize(("name", "classes"), [("cora", 7), ("citeseer", 6), ("pubmed", 3)])
+def test_citation_graphs(name, classes):
+    dataset = load(name, data_dir=FOLDER, download=False)
+    split = make_split(dataset, seed=9)
+    check(dataset, split)
+    assert [len(part) for part in parts(split)] == [20 * classes, 500, 1000]
+    public = make_split(dataset, "public")
+    check(dataset, public)
+    assert [len(part) for part in parts(public)] == [20 * classes, 500, 1000]
+
+
+@needs_amazon
+def test_amazon_graphs():
+    dataset = load("photo", data_dir=FOLDER, download=False)
+    split = make_split(dataset)
+    check(dataset, split)
+    assert [len(part) for part in parts(split)] == [160, 240, 7487 - 400]
