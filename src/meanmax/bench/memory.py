@@ -74,11 +74,12 @@ def respond(request: dict[str, Any]) -> dict[str, dict[str, int | None]] | None:
     peaks: dict[str, dict[str, int | None]] = {}
     for name in request["names"]:
         passes = COMPETITORS[name].prepare(inputs)
-        peaks[name] = {key: _peak_of(call) for key, call in passes.items()}
+        peaks[name] = {key: peak_of(call) for key, call in passes.items()}
     return peaks
 
 
-def _peak_of(call: Callable[[], object]) -> int | None:
+def peak_of(call: Callable[[], object]) -> int | None:
+    r"""Bytes that a call adds at its peak; :obj:`None` if it fails."""
     try:
         call()
         _give_back()

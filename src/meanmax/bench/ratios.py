@@ -31,7 +31,7 @@ def rows_of(key: str, timed: Timed) -> list[dict[str, Any]]:
             "pass": key,
             "n": len(timing.seconds),
             "median_ms": timing.median_ms,
-            "ratio_to_floor": _quotient(timing.median_ms, floor),
+            "ratio_to_floor": quotient(timing.median_ms, floor),
             "faster_than_pyg_softmax": _speedup(timing, timed, PYG_SOFTMAX),
             "faster_than_pyg_powermean": _speedup(timing, timed, PYG_POWER_MEAN),
             "times_ms": [1000 * seconds for seconds in timing.seconds],
@@ -42,8 +42,9 @@ def rows_of(key: str, timed: Timed) -> list[dict[str, Any]]:
 
 
 def _speedup(timing: Timing, timed: Timed, peer: str) -> float | None:
-    return _quotient(timed[peer].median_ms, timing.median_ms) if peer in timed else None
+    return quotient(timed[peer].median_ms, timing.median_ms) if peer in timed else None
 
 
-def _quotient(upper: float | None, lower: float | None) -> float | None:
+def quotient(upper: float | None, lower: float | None) -> float | None:
+    r"""Their ratio, where both were measured."""
     return None if upper is None or lower is None else upper / lower

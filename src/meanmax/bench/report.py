@@ -59,7 +59,7 @@ def write_files(result: dict[str, Any], folder: Path) -> list[Path]:
         "bench.svg": lambda path: draw(result, path, "svg"),
     }
     for name, write in writers.items():
-        _write_at_once(folder / name, write)
+        write_at_once(folder / name, write)
     return [folder / name for name in writers]
 
 
@@ -73,7 +73,7 @@ def check_folder(folder: Path) -> None:
 
 def as_tables(result: dict[str, Any]) -> Group:
     r"""The result for the eyes: facts, a table per graph and pass, sweep, cold start, notes."""
-    parts: list[Table | str] = [_facts(result)]
+    parts: list[Table | str] = [facts(result)]
     for graph in result["graphs"]:
         parts += [_graph_table(graph, key) for key in PASSES]
     for series in (result["sweep"] or {}).values():
@@ -90,7 +90,8 @@ def print_tables(result: dict[str, Any], file: TextIO) -> None:
     Console(file=file, width=width, highlight=False).print(as_tables(result))
 
 
-def _facts(result: dict[str, Any]) -> str:
+def facts(result: dict[str, Any]) -> str:
+    r"""Machine and versions in two lines."""
     machine, settings = result["machine"], result["settings"]
     versions = ", ".join(f"{name} {value}" for name, value in machine["versions"].items())
     return (
@@ -114,7 +115,7 @@ def _graph_table(graph: dict[str, Any], key: str) -> Table:
         if row["error"] is not None:
             table.add_row(row["label"], "failed")
         else:
-            table.add_row(row["label"], *(_cell(row[name], form) for name, _, form in COLUMNS))
+            table.add_row(row["label"], *(cell(row[name], form) for name, _, form in COLUMNS))
     return table
 
 
@@ -128,8 +129,8 @@ def _sweep_table(series: list[dict[str, Any]], key: str) -> Table:
         table.add_column(COMPETITORS[name].label, justify="right")
     for point in series:
         ratios = {row["competitor"]: row["ratio_to_floor"] for row in _rows(point, key)}
-        cells = [_cell(ratios.get(name), ".2f") for name in names]
-        table.add_row(_size(point), _cell(point["floor"][key]["median_ms"], ".3f"), *cells)
+        cells = [cell(ratios.get(name), ".2f") for name in names]
+        table.add_row(_size(point), cell(point["floor"][key]["median_ms"], ".3f"), *cells)
     return table
 
 
@@ -161,11 +162,13 @@ def _size(graph: dict[str, Any]) -> str:
     )
 
 
-def _cell(value: float | None, form: str) -> str:
+def cell(value: float | None, form: str) -> str:
+    r"""A number, or a dash where there is none."""
     return "–" if value is None else format(value, form)
 
 
-def _write_at_once(path: Path, write: Callable[[Path], object]) -> None:
+def write_at_once(path: Path, write: Callable[[Path], object]) -> None:
+    r"""Writes to a temporary name and renames."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         write(temporary)

@@ -106,7 +106,7 @@ def run_bench(
         "method": _method(),
         "notes": notes,
     }
-    with _threads(settings.threads):
+    with threads(settings.threads):
         loaded = [(source, source.load()) for source in sources]  # bad files fail before the work
         result["graphs"] = [_measure(*pair, settings, progress) for pair in loaded]
         result["sweep"] = _sweep(settings, progress) if settings.sweep else None
@@ -211,7 +211,8 @@ def _method() -> dict[str, Any]:
 
 
 @contextmanager
-def _threads(number: int) -> Iterator[None]:
+def threads(number: int) -> Iterator[None]:
+    r"""Computes on this many threads inside a :obj:`with` block."""
     before = torch.get_num_threads()
     torch.set_num_threads(number)
     try:

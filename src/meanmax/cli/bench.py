@@ -14,6 +14,8 @@ from rich.progress import Progress
 
 from meanmax.bench import Settings, run_bench
 from meanmax.bench.graphs import AMAZON_FILE, GraphError
+from meanmax.bench.layer_report import layer_failures, print_layer_tables, write_layer_file
+from meanmax.bench.layer_run import run_layers
 from meanmax.bench.report import as_json, check_folder, failures, print_tables, write_files
 
 DEFAULTS = Settings(threads=min(2, os.cpu_count() or 1))
@@ -52,6 +54,11 @@ POSITIVE = click.IntRange(min=1)
 @click.option(
     "--max-edges", type=POSITIVE, default=DEFAULTS.max_edges, help="Largest size of the sweep."
 )
+@click.option(
+    "--layers",
+    is_flag=True,
+    help="Time whole training epochs of layers beside PyG's instead, and their memory.",
+)
 @click.option("--cold", is_flag=True, help="Also time compilation and first calls.")
 @click.option(
     "--memory/--no-memory", "measure_memory", default=True, help="Measure peak memory (Linux)."
@@ -63,10 +70,10 @@ POSITIVE = click.IntRange(min=1)
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("bench-results"),
-    help="Folder for bench.json, bench.png and bench.svg.",
+    help="Folder for bench.json, bench.png and bench.svg, or layers.json.",
 )
 @click.option("--json", "print_json", is_flag=True, help="Print JSON instead of tables.")
-def bench(out: Path, print_json: bool, **options: Any) -> None:
+def bench(out: Path, print_json: bool, layers: bool, **options: Any) -> None:
     r"""Time the aggregators beside their peers.
 
     The floor is the faster of two linear products, ours and PyTorch's. All ratios are between
@@ -74,22 +81,22 @@ def bench(out: Path, print_json: bool, **options: Any) -> None:
     """
     try:
         check_folder(out)
-        result = _measure(Settings(**options))
-        written = write_files(result, out)
+        result = _measure(Settings(**options), run_layers if layers else run_bench)
+        written = (write_layer_file if layers else write_files)(result, out)
     except OSError as error:
         raise click.ClickException(
             f"cannot write to {out} ({error.strerror or error}); choose another folder with --out"
         ) from error
     except GraphError as error:
         raise click.ClickException(str(error)) from error
-    _show(result, print_json)
+    _show(result, print_json, print_layer_tables if layers else print_tables)
     click.echo(f"written: {', '.join(str(path) for path in written)}", err=True)
-    failed = failures(result)
+    failed = layer_failures(result) if layers else failures(result)
     if failed:
         raise click.ClickException("not everything could be measured:\n" + "\n".join(failed))
 
 
-def _measure(settings: Settings) -> dict[str, Any]:
+def _measure(settings: Settings, run: Callable[..., dict[str, Any]]) -> dict[str, Any]:
     r"""Runs the bench under progress bars on stderr."""
     with Progress(console=Console(stderr=True), transient=True) as bars:
 
@@ -97,11 +104,11 @@ def _measure(settings: Settings) -> dict[str, Any]:
             task = bars.add_task(title, total=steps)
             return lambda: bars.advance(task)
 
-        return run_bench(settings, progress)
+        return run(settings, progress)
 
 
-def _show(result: dict[str, Any], print_json: bool) -> None:
+def _show(result: dict[str, Any], print_json: bool, show: Callable[..., None]) -> None:
     if print_json:
         click.echo(as_json(result))
     else:
-        print_tables(result, sys.stdout)
+        show(result, sys.stdout)

@@ -96,7 +96,7 @@ class SparseFeatures:
             raise ValueError(
                 f"'x' must be a two-dimensional sparse tensor (got {x.layout}, {list(x.shape)})"
             )
-        entries = x.detach().cpu().to_sparse_coo().coalesce()
+        entries = x.detach().cpu().to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
         row, column = entries.indices().numpy()
         matrix = scipy.sparse.coo_array((entries.values().numpy(), (row, column)), tuple(x.shape))
         return cls.from_scipy(matrix, dtype or x.dtype).to(x.device)

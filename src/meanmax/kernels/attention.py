@@ -105,7 +105,8 @@ class RowSoftmax(Function):
         r"""Runs the backend's backward pass."""
         (alpha,) = ctx.saved_tensors
         with torch.no_grad():
-            grads = (ctx.backend.row_softmax_backward(grad, alpha, ctx.graph),)
+            score_grad = ctx.backend.row_softmax_backward(grad, alpha, ctx.graph)
+        grads: tuple[Tensor | None, ...] = (score_grad,)
         if torch.is_grad_enabled():
             grads = refuse_second_order(grads, grad, alpha)
         return (*grads, None, None)
@@ -128,7 +129,8 @@ class EdgeDot(Function):
         source, target = ctx.saved_tensors
         with torch.no_grad():
             by_source, _ = ctx.backend.weighted_sum_backward(target, source, ctx.graph, grad, False)
-            grads = (by_source, ctx.backend.weighted_sum(source, ctx.graph, grad))
+            by_target = ctx.backend.weighted_sum(source, ctx.graph, grad)
+        grads: tuple[Tensor | None, ...] = (by_source, by_target)
         if torch.is_grad_enabled():
             grads = refuse_second_order(grads, grad, source, target)
         return (*grads, None, None)

@@ -15,6 +15,7 @@ from contextvars import ContextVar, Token
 from functools import lru_cache
 from types import ModuleType
 
+import torch
 from torch import Tensor
 
 from meanmax.graph import Graph
@@ -58,6 +59,13 @@ def select_ends(x: Tensor, graph: Graph, name: str | None = None) -> ModuleType 
 def select_attention(x: Tensor, graph: Graph, name: str | None = None) -> ModuleType | None:
     r"""The module with attention over edges for :obj:`x`; :obj:`None` is the reference."""
     return _module(_resolve(x, graph, name), "attention")
+
+
+def numba_serves(x: Tensor) -> bool:
+    r"""Whether what needs no graph is computed by numba for :obj:`x`."""
+    name = _chosen.get() or os.environ.get("MEANMAX_BACKEND", "auto")
+    fits = x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64)
+    return name in ("auto", "numba") and fits and _numba_error() is None
 
 
 def _module(name: str, part: str) -> ModuleType | None:

@@ -7,14 +7,13 @@ from typing import Literal, TypeAlias, final, get_args
 import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
-from torch.nn.functional import dropout
 
 from meanmax.graph import Graph
 from meanmax.kernels import edge_dot, row_softmax
 from meanmax.kernels.form import check_choice
 from meanmax.layers.arguments import as_graph, check_features, check_positive, check_rate
 from meanmax.layers.attention import attended, combine_heads, reweighted, scores
-from meanmax.layers.linear import Features, Linear
+from meanmax.layers.linear import Features, Linear, fast_dropout
 from meanmax.layers.mask import summed_weights
 from meanmax.layers.neighbourhood import Aggr, Neighbourhood
 
@@ -126,9 +125,9 @@ class CATConv(Module):
         _check_structure(structure, graph)
         graph = graph.prepared(None, "replace")
         h = self.lin(x).view(-1, self.heads, self.out_channels)
-        alpha = dropout(self._conjoint(h, graph, structure), self.dropout, self.training)
+        alpha = fast_dropout(self._conjoint(h, graph, structure), self.dropout, self.training)
         degree = summed_weights(graph).to(h.dtype).view(-1, 1, 1)
-        own = dropout(torch.sigmoid(self.own) * h / degree, self.self_dropout, self.training)
+        own = fast_dropout(torch.sigmoid(self.own) * h / degree, self.self_dropout, self.training)
         out = combine_heads(self.aggr(h, graph, alpha) + own, self.concat)
         return out if self.bias is None else out + self.bias
 
@@ -137,7 +136,8 @@ class CATConv(Module):
         by_feature = attended(
             scores(h, self.att_src), scores(h, self.att_dst), graph, self.negative_slope
         )
-        by_structure = structural_attention(structure.to(h.dtype), graph)  # [num_edges, 1]
+        # [num_edges, 1]
+        by_structure: Tensor = structural_attention(structure.to(h.dtype), graph)
         if graph.weight is not None:
             by_structure = reweighted(by_structure, graph, graph.weight)
         if self.mix is None:

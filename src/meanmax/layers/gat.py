@@ -11,7 +11,7 @@ from torch.nn import Module, Parameter
 from meanmax.graph import Graph
 from meanmax.layers.arguments import Pair, as_graph, as_pair, check_positive, check_rate
 from meanmax.layers.attention import attended, combine_heads, scores
-from meanmax.layers.linear import Features, Linear
+from meanmax.layers.linear import Features, Linear, fast_dropout
 from meanmax.layers.neighbourhood import Aggr, Neighbourhood
 
 
@@ -134,7 +134,7 @@ class GATConv(Module):
         alpha = attended(
             scores(h, self.att_src), scores(h_target, self.att_dst), graph, self.negative_slope
         )
-        dropped = torch.nn.functional.dropout(alpha, self.dropout, self.training)
+        dropped = fast_dropout(alpha, self.dropout, self.training)
         out = combine_heads(self.aggr(h, graph, dropped), self.concat)
         out = out if self.bias is None else out + self.bias
         return (out, (graph.edge_index, alpha)) if return_attention_weights else out

@@ -6,9 +6,9 @@ from typing import Literal, TypeAlias, final
 
 import torch
 from torch import Tensor
-from torch.nn.functional import dropout as dense_dropout
 
 from meanmax.graph import SparseFeatures
+from meanmax.kernels import dropout as drop
 from meanmax.kernels import weighted_sum
 
 Features: TypeAlias = Tensor | SparseFeatures
@@ -79,8 +79,21 @@ def dropout(x: Features, rate: float, training: bool) -> Features:
     if not training or rate == 0.0:
         return x
     if isinstance(x, Tensor):
-        return dense_dropout(x, rate, training)
-    return x.with_value(dense_dropout(x.value, rate, training))
+        return fast_dropout(x, rate, training)
+    return x.with_value(fast_dropout(x.value, rate, training))
+
+
+def fast_dropout(x: Tensor, rate: float, training: bool) -> Tensor:
+    r"""Dropout of a dense tensor."""
+    if not training or rate == 0.0:
+        return x
+    out: Tensor = _drop(x, rate)
+    return out
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def _drop(x: Tensor, rate: float) -> Tensor:
+    return drop(x, rate)
 
 
 def as_dense(x: Features) -> Tensor:

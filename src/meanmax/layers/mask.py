@@ -45,7 +45,7 @@ def sparse_spread(x: SparseFeatures, graph: Graph, degree: Tensor) -> Tensor:
 
 
 def summed_weights(graph: Graph) -> Tensor:
-    r"""The sum of each target's weights, :obj:`[num_dst]`; remembered unless they have a gradient."""
+    r"""The sum of each target's weights, :obj:`[num_dst]`, remembered if it has no gradient."""
     if "summed_weights" in graph.cache:
         known: Tensor = graph.cache["summed_weights"]
         return known

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import numba
+import numpy as np
 import torch
 
 _one_at_a_time = threading.Lock()  # numba's fallback thread pool aborts on concurrent launches
@@ -25,6 +26,8 @@ if hasattr(os, "register_at_fork"):  # pragma: no branch
     os.register_at_fork(after_in_child=_mark_fork)
 
 
+SMALL_WORK = 1 << 17  # numbers in all arrays together
+
 CONTRACTED = {"contract"}
 REORDERED = {"contract", "reassoc", "nsz"}
 
@@ -38,8 +41,9 @@ r"""The same for loops whose sums may be reordered, which vectorises dot product
 class Kernel:
     r"""A function over :obj:`prange` blocks, compiled on first use and cached on disk.
 
-    It runs on as many threads as PyTorch uses. A process forked from one that has already run a
-    kernel cannot use OpenMP again, so there the same code runs on one thread, compiled anew.
+    It runs on as many threads as PyTorch uses, or on one if there is little to do. A process
+    forked from one that has already run a kernel cannot use OpenMP again, so there the same code
+    runs on one thread, compiled anew.
 
     Args:
         function (callable): The function to compile. Its helpers are subroutines.
@@ -67,7 +71,7 @@ class Kernel:
         global _has_run
         _has_run = True
         with _one_at_a_time:
-            numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
+            numba.set_num_threads(_threads_for(args))
             self._parallel(*args)
 
     def __repr__(self) -> str:
@@ -78,6 +82,14 @@ class Kernel:
             return numba.njit(parallel=True, cache=True, **self._options)(self._function)
         except RuntimeError:  # no writable place for the cache: compile in every process
             return numba.njit(parallel=True, **self._options)(self._function)
+
+
+def _threads_for(args: tuple[Any, ...]) -> int:
+    r"""As many threads as PyTorch uses, but one where waking another costs more than it does."""
+    work = sum(arg.size for arg in args if isinstance(arg, np.ndarray))
+    if work < SMALL_WORK:
+        return 1
+    return int(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
 
 
 def kernel(*, reassociate: bool = False) -> Callable[[Callable[..., Any]], Kernel]:

@@ -40,7 +40,12 @@ def product_weight_backward(blocks, rowptr, col, x, grad, weight_grad):
 def permute_rows(blocks, pointer, position, values, moved):
     r"""Writes :obj:`values[position]` into :obj:`moved`, edge by edge."""
     for b in prange(blocks.shape[0]):
-        for e in range(pointer[blocks[b, 0]], pointer[blocks[b, 1]]):
+        first, last = pointer[blocks[b, 0]], pointer[blocks[b, 1]]
+        if values.shape[1] == 1:
+            for e in range(first, last):
+                moved[e, 0] = values[position[e], 0]
+            continue
+        for e in range(first, last):
             row, source = moved[e], values[position[e]]
             for h in range(values.shape[1]):
                 row[h] = source[h]

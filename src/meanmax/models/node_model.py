@@ -1,0 +1,222 @@
+r"""A stack of layers that gives every node an output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import torch
+from torch import Tensor
+from torch.nn import Module, ModuleList, Parameter
+from torch.nn.functional import elu, relu
+
+from meanmax.graph import Graph
+from meanmax.layers import CATConv, StructuralEmbedding, fit_structure, structure_loss
+from meanmax.layers.linear import Features, as_dense, dropout
+from meanmax.layers.neighbourhood import Neighbourhood
+from meanmax.models.backbones import Activation
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": relu,
+    "elu": elu,
+    "none": lambda h: h,
+}
+
+
+@final
+class NodeModel(Module):
+    r"""Layers one after the other, made by :func:`build_model`.
+
+    .. math::
+        H^{(k)} = \sigma \big( \mathrm{norm}( \mathrm{layer}_k(\mathrm{dropout}(H^{(k-1)})) +
+        \mathrm{skip}_k(H^{(k-1)}) ) \big)
+
+    where the last layer has neither norm nor activation.
+
+    Args:
+        layers (sequence): The layers.
+        skips (sequence): What stands beside each layer, or :obj:`None`.
+        norms (sequence): The norm after each hidden layer, or :obj:`None`.
+        activation (str): What hidden layers end with.
+        dropout (float): Dropout of each layer's input.
+        drops_input (bool): Whether layers apply it themselves.
+        structure (StructuralEmbedding, optional): CAT's embeddings of the one graph it is trained
+            on; without, they are fitted to each graph.
+        structure_channels (int): The channels of embeddings that are fitted.
+        structure_weight (float): :math:`\lambda` of the embeddings' loss.
+    """
+
+    def __init__(
+        self,
+        layers: Sequence[Module],
+        *,
+        skips: Sequence[Module | None],
+        norms: Sequence[Module | None],
+        activation: Activation,
+        dropout: float,
+        drops_input: bool,
+        structure: StructuralEmbedding | None,
+        structure_channels: int,
+        structure_weight: float,
+    ) -> None:
+        super().__init__()
+        self.layers = ModuleList(layers)
+        self.skips = ModuleList([skip or torch.nn.Identity() for skip in skips])
+        self.norms = ModuleList([norm or torch.nn.Identity() for norm in norms])
+        self.has_skip = tuple(skip is not None for skip in skips)
+        self.activation = activation
+        self.dropout = dropout
+        self.drops_input = drops_input
+        self.structure = structure
+        self.structure_channels = structure_channels
+        self.structure_weight = structure_weight
+
+    def reset_parameters(self) -> None:
+        r"""Draws new weights everywhere and sets aggregators back to their start."""
+        for module in (*self.layers, *self.skips, *self.norms, self.structure):
+            reset = getattr(module, "reset_parameters", None)
+            if reset is not None:
+                reset()
+
+    def forward(self, x: Features, graph: Graph, *, structure: Tensor | None = None) -> Tensor:
+        r"""The output of every node, before any softmax, :obj:`[num_nodes, out_channels]`.
+
+        Args:
+            x (Tensor or SparseFeatures): :obj:`[num_nodes, in_channels]`.
+            graph (Graph): The graph as it is: layers add self-loops and normalise themselves.
+            structure (Tensor, optional): CAT's embeddings of the graph's nodes, in place of the
+                model's own. (default: :obj:`None`)
+        """
+        return self._run(x, graph, structure)[-1]
+
+    def hidden(self, x: Features, graph: Graph, *, structure: Tensor | None = None) -> list[Tensor]:
+        r"""What every hidden layer ends with, :obj:`[num_nodes, hidden]` each; the arguments are
+        those of :meth:`forward`.
+        """
+        return self._run(x, graph, structure)[:-1]
+
+    @torch.no_grad()
+    def embed(self, x: Features, graph: Graph, *, structure: Tensor | None = None) -> Tensor:
+        r"""The last hidden embedding of every node, without dropout and without gradient; the
+        output itself if there is one layer.
+        """
+        with _evaluation(self):
+            return self._run(x, graph, structure)[-2:][0]
+
+    @torch.no_grad()
+    def maxness(
+        self, x: Features, graph: Graph, *, structure: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        r"""Where between mean (0) and max (1) the aggregation of each layer stands on this input,
+        per channel: :obj:`"layers.0"`, ...; see :func:`meanmax.maxness`.
+        """
+        found: dict[str, Tensor] = {}
+
+        def measure(name: str) -> Callable[..., None]:
+            def hook(module: Neighbourhood, args: tuple[Any, ...], _: Tensor) -> None:
+                found[name] = module.maxness(*args)
+
+            return hook
+
+        hooks = [
+            _aggregation(layer).register_forward_hook(measure(f"layers.{index}"))
+            for index, layer in enumerate(self.layers)
+        ]
+        try:
+            with _evaluation(self):
+                self._run(x, graph, structure)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return found
+
+    def learned(self) -> dict[str, Tensor]:
+        r"""The parameters of the aggregators in their domains: :obj:`"layers.0.p"`, ..."""
+        values = {}
+        for index, layer in enumerate(self.layers):
+            aggregator = _aggregation(layer).learned
+            if aggregator is not None:
+                name = f"layers.{index}.{aggregator.domain.name}"
+                values[name] = aggregator.value.detach().clone()
+        return values
+
+    def aggregator_parameters(self) -> list[Parameter]:
+        r"""What the aggregators learn, for an optimiser of their own."""
+        return [
+            parameter for layer in self.layers for parameter in _aggregation(layer).parameters()
+        ]
+
+    def other_parameters(self) -> list[Parameter]:
+        r"""All other parameters."""
+        aggregators = {id(parameter) for parameter in self.aggregator_parameters()}
+        return [parameter for parameter in self.parameters() if id(parameter) not in aggregators]
+
+    def extra_loss(self, graph: Graph) -> Tensor | None:
+        r"""What training adds to the loss: CAT's :math:`\lambda/4 \, \|A - S S^\top\|_F^2`."""
+        if self.structure is None:
+            return None
+        return self.structure_weight * structure_loss(self.structure(graph), graph)
+
+    def _run(self, x: Features, graph: Graph, structure: Tensor | None) -> list[Tensor]:
+        extra = self._structure_of(graph, structure)
+        outs: list[Tensor] = []
+        h: Features = x
+        last = len(self.layers) - 1
+        for index, layer in enumerate(self.layers):
+            if self.drops_input:
+                out = layer(h, graph, *extra)
+            else:
+                h = dropout(h, self.dropout, self.training)
+                out = layer(h, graph, *extra)
+            if self.has_skip[index]:
+                beside = dropout(h, self.dropout, self.training) if self.drops_input else h
+                out = out + self.skips[index](beside)
+            if index < last:
+                out = ACTIVATIONS[self.activation](self.norms[index](out))
+            outs.append(out)
+            h = out
+        return outs
+
+    def _structure_of(self, graph: Graph, given: Tensor | None) -> tuple[Tensor, ...]:
+        if not isinstance(self.layers[0], CATConv):
+            if given is not None:
+                raise ValueError("'structure' is for backbone 'cat' alone: leave it out")
+            return ()
+        if given is not None:
+            return (given,)
+        if self.structure is not None:
+            return (self.structure(graph),)
+        return (fit_structure(graph, self.structure_channels),)
+
+    def extra_repr(self) -> str:
+        r"""Activation and dropout."""
+        return f"activation={self.activation!r}, dropout={self.dropout}"
+
+
+@final
+class Shortcut(Module):
+    r"""A layer's input itself, dense."""
+
+    def forward(self, x: Features) -> Tensor:
+        r"""Returns it."""
+        return as_dense(x)
+
+
+class _evaluation:  # noqa: N801 - used like a function
+    r"""Switches dropout off inside a :obj:`with` block."""
+
+    def __init__(self, model: Module) -> None:
+        self.model = model
+        self.training = model.training
+
+    def __enter__(self) -> None:
+        self.model.eval()
+
+    def __exit__(self, *_: object) -> None:
+        self.model.train(self.training)
+
+
+def _aggregation(layer: Module) -> Neighbourhood:
+    found = layer.aggr
+    assert isinstance(found, Neighbourhood)
+    return found

@@ -1,0 +1,65 @@
+r"""Files of facts and arrays that nothing is executed from: a zip of JSON and numpy."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+FACTS = "facts.json"
+
+
+def write_archive(path: Path, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    r"""Writes facts and arrays to a temporary file beside :obj:`path`, then renames it.
+
+    Args:
+        path (Path): The file.
+        facts (dict): What JSON can hold.
+        arrays (dict): Numbers by name.
+    """
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            with zipfile.ZipFile(file, "w") as archive:
+                archive.writestr(FACTS, json.dumps(facts))
+                for name, array in arrays.items():
+                    with archive.open(f"{name}.npy", "w") as entry:
+                        np.lib.format.write_array(entry, np.asarray(array), allow_pickle=False)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_archive(path: Path, expected: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    r"""Reads facts and arrays; a :class:`ValueError` if the file is none or of another format.
+
+    Args:
+        path (Path): The file.
+        expected (str): The format that the facts must name.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            facts = json.loads(archive.read(FACTS))
+            if facts.get("format") != expected:
+                raise ValueError(f"its format is {facts.get('format')!r}, not {expected!r}")
+            arrays = {}
+            for name in archive.namelist():
+                if name.endswith(".npy"):
+                    with archive.open(name) as entry:
+                        array = np.lib.format.read_array(entry, allow_pickle=False)
+                    arrays[name.removesuffix(".npy")] = torch.from_numpy(array)
+            return facts, arrays
+    except FileNotFoundError:
+        raise
+    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} was not saved by meanmax, or is damaged ({error})") from error
