@@ -12,10 +12,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint format bench clean distclean
+.PHONY: help install demo test test-long lint format bench clean distclean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@printf '\nVariables: PYTHON=%s WORKERS=%s (test processes) ARGS= (more arguments for the command)\n' \
 		'$(PYTHON)' '$(WORKERS)'
 
@@ -27,6 +27,9 @@ demo: $(STAMP) ## Compare the aggregators on handwritten digits
 # Workers keep two threads each, since one thread would hide races; waiting threads sleep, not spin.
 test: $(STAMP) ## Run the tests and the doctests
 	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+test-long: $(STAMP) ## Run the tests that take minutes as well
+	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n $(WORKERS) -m "long or not long" $(ARGS)
 
 lint: $(STAMP) ## Check style, format and types
 	$(BIN)/ruff check

@@ -101,6 +101,7 @@ def train(
             {"params": model.aggregator_parameters(), "lr": schedule.aggregator_lr},
         ],
         lr=schedule.lr,
+        fused=True,
     )
     history, best, lowest = History(), None, math.inf
     for epoch in range(schedule.epochs):
@@ -127,7 +128,7 @@ def _step(
     model.train()
     optimizer.zero_grad()
     loss = nodes.loss(model(x, graph))
-    value = float(loss)
+    value = float(loss.detach())
     extra = model.extra_loss(graph)
     if not math.isfinite(value):
         raise TrainingError(
