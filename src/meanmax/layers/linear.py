@@ -38,6 +38,8 @@ class Linear(torch.nn.Linear):
     ) -> None:
         self.init = init
         super().__init__(in_channels, out_channels, bias)
+        # In the memory order of its transpose, which a sparse product reads and its gradient has.
+        self.weight = torch.nn.Parameter(self.weight.detach().t().contiguous().t())
 
     def reset_parameters(self) -> None:
         r"""Draws new weights."""

@@ -11,7 +11,7 @@ from meanmax.graph import Graph
 from meanmax.kernels.numba_backend.branchless import larger, where
 from meanmax.kernels.numba_backend.launch import kernel, subroutine
 from meanmax.kernels.numba_backend.plan import Array, plan_of
-from meanmax.kernels.numba_backend.tilt import ONE, ZERO
+from meanmax.kernels.numba_backend.tilt import ONE, ZERO, U
 from meanmax.kernels.numba_backend.transcendental import exp
 
 
@@ -61,7 +61,12 @@ def normalise(alpha, first, last, top, total):
     for e in range(first, last):
         row = alpha[e]
         for h in range(heads):
-            row[h] = exp(row[h] - top[h])
+            row[h] -= top[h]
+    flat = alpha[first:last].reshape(-1)
+    for i in range(U(flat.size)):  # one long loop: heads may be few
+        flat[i] = exp(flat[i])
+    for e in range(first, last):
+        row = alpha[e]
         for h in range(heads):
             total[h] += row[h]
     for h in range(heads):

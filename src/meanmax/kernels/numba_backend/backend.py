@@ -236,7 +236,8 @@ def _norm_theta(state: State, theta: Array, entropy: Array) -> Array:
 
 def _weight_backward(state: State, g: Array) -> Array:
     plan, total, form = state.plan, state.weights.total, state.form
-    weight_grad = np.zeros_like(state.weights.edge)
+    all_written = state.first is not None and state.exact is None
+    weight_grad = (np.empty_like if all_written else np.zeros_like)(state.weights.edge)
     if state.first is not None:
         rows = _tilts(plan, state.x, state.table, form, total.shape[1])
         shared = (plan.row_blocks, plan.rowptr, plan.col, rows, state.table, g, state.first)

@@ -6,7 +6,7 @@ import numpy as np
 from numba import prange
 
 from meanmax.kernels.numba_backend.branchless import larger, where
-from meanmax.kernels.numba_backend.gather import block_dot, gather_sum
+from meanmax.kernels.numba_backend.gather import edge_dots, gather_sum
 from meanmax.kernels.numba_backend.launch import kernel
 from meanmax.kernels.numba_backend.tilt import ONE, ZERO, U
 
@@ -30,10 +30,7 @@ def product_weight_backward(blocks, rowptr, col, x, grad, weight_grad):
     for b in prange(blocks.shape[0]):
         width = x.shape[1] // weight_grad.shape[1]
         for v in range(blocks[b, 0], blocks[b, 1]):
-            g = grad[v]
-            for e in range(rowptr[v], rowptr[v + 1]):
-                for h in range(weight_grad.shape[1]):
-                    weight_grad[e, h] = block_dot(g, x[col[e]], h * width, width)
+            edge_dots(grad[v], x, col, rowptr[v], rowptr[v + 1], width, weight_grad)
 
 
 @kernel()
@@ -46,9 +43,9 @@ def permute_rows(blocks, pointer, position, values, moved):
                 moved[e, 0] = values[position[e], 0]
             continue
         for e in range(first, last):
-            row, source = moved[e], values[position[e]]
-            for h in range(values.shape[1]):
-                row[h] = source[h]
+            source = position[e]
+            for h in range(U(values.shape[1])):
+                moved[e, h] = values[source, h]
 
 
 @kernel()

@@ -10,7 +10,7 @@ import numpy as np
 from numba import prange
 
 from meanmax.kernels.numba_backend.branchless import where
-from meanmax.kernels.numba_backend.gather import block_dot, gather_sum
+from meanmax.kernels.numba_backend.gather import edge_dots, gather_sum
 from meanmax.kernels.numba_backend.launch import kernel
 from meanmax.kernels.numba_backend.memory import read
 from meanmax.kernels.numba_backend.tilt import (
@@ -205,7 +205,7 @@ def mean_weight_backward(
         centre, scale = t[CENTRE], t[SCALE]
         heads = total.shape[1]
         width = grad.shape[1] // heads
-        left = np.empty(rows.shape[1], rows.dtype)
+        left, whole = np.empty(rows.shape[1], rows.dtype), np.empty(heads, rows.dtype)
         for v in range(blocks[b, 0], blocks[b, 1]):
             if lost[v]:
                 continue
@@ -213,16 +213,19 @@ def mean_weight_backward(
             for h in range(heads):
                 a = total[v, h]
                 factor = where(times_weight, a, ONE)
-                start, pair = U(h) * U(width), U(h) * U(2 * width)
-                whole = ZERO
+                start, pair, kept = U(h) * U(width), U(h) * U(2 * width), ZERO * a
                 for i in range(U(width)):
                     c = start + i
-                    r = ratio_row[c]
-                    q = factor * g[c] * inverse_row[c] * scale[c]
-                    left[pair + i] = -q * r
+                    q = where(a > ZERO, factor * g[c] * inverse_row[c] * scale[c], ZERO)
+                    left[pair + i] = -q * ratio_row[c]
                     left[pair + U(width) + i] = q
-                    whole += g[c] * (centre[c] + scale[c] * r)
-                whole = where(times_weight, whole, ZERO)
+                if times_weight and a > ZERO:
+                    for i in range(U(width)):
+                        c = start + i
+                        kept += g[c] * (centre[c] + scale[c] * ratio_row[c])
+                whole[h] = kept
+            edge_dots(left, rows, col, rowptr[v], rowptr[v + 1], 2 * width, weight_grad)
+            if times_weight:
                 for e in range(rowptr[v], rowptr[v + 1]):
-                    part = block_dot(left, rows[col[e]], 2 * h * width, 2 * width)
-                    weight_grad[e, h] = where(a > ZERO, part + whole, ZERO)
+                    for h in range(heads):
+                        weight_grad[e, h] += whole[h]

@@ -10,10 +10,10 @@ import numpy as np
 from numba import prange
 
 from meanmax.kernels.numba_backend.branchless import where
-from meanmax.kernels.numba_backend.gather import block_dot, gather_sum
+from meanmax.kernels.numba_backend.gather import edge_dots, gather_sum
 from meanmax.kernels.numba_backend.launch import kernel, subroutine
 from meanmax.kernels.numba_backend.memory import read
-from meanmax.kernels.numba_backend.origin import is_uniform, weight_root
+from meanmax.kernels.numba_backend.origin import uniform_heads, weight_root
 from meanmax.kernels.numba_backend.tilt import (
     INV_RANGE,
     INV_THETA,
@@ -76,9 +76,8 @@ def norm_forward(
     for b in prange(blocks.shape[0]):
         t = table[blocks[b, 2]]
         mu, span, theta, inverse = t[MU], t[RANGE], t[THETA], t[INV_THETA]
-        uniform = is_uniform(theta)
-        one_root = uniform or not consistent
         channels, heads = out.shape[1], weight.shape[1]
+        uniform = uniform_heads(theta, heads)
         width = U(channels // heads)
         acc, root = np.empty(channels, out.dtype), np.empty(channels, out.dtype)
         for v in range(blocks[b, 0], blocks[b, 1]):
@@ -94,7 +93,8 @@ def norm_forward(
                     fill(entropy_row, ZERO, start, stop)
                     fill(out_row, ZERO, start, stop)
                     continue
-                weight_root(root, a, theta, start, stop, consistent, uniform)
+                weight_root(root, a, theta, start, stop, consistent, uniform[h])
+                one_root = uniform[h] or not consistent
                 fell += count_low(acc, least * a, start, stop)
                 write_row(
                     out_row, slope_row, entropy_row, acc, theta, inverse, span, mu,
@@ -162,22 +162,23 @@ def norm_weight_backward(
         mu, span, theta = t[MU], t[RANGE], t[THETA]
         heads = total.shape[1]
         width = grad.shape[1] // heads
-        left = np.empty(grad.shape[1], grad.dtype)
-        root = np.empty(grad.shape[1], grad.dtype)
+        left, whole = np.empty(grad.shape[1], grad.dtype), np.empty(heads, grad.dtype)
+        root, uniform = np.empty(grad.shape[1], grad.dtype), uniform_heads(theta, heads)
         for v in range(blocks[b, 0], blocks[b, 1]):
             if lost[v]:
                 continue
             g, slope_row = grad[v], slope[v]
             for h in range(heads):
                 a = total[v, h]
-                start = U(h) * U(width)
-                whole = ZERO
-                if a > ZERO:
-                    weight_root(root, a, theta, start, start + U(width), consistent, False)
-                    for c in range(start, start + U(width)):
-                        left[c] = g[c] * slope_row[c] * span[c] / theta[c]
-                        whole += g[c] * mu[c] * root[c] / (theta[c] * a)
-                whole = where(consistent, whole, ZERO)
-                for e in range(rowptr[v], rowptr[v + 1]):
-                    part = block_dot(left, rows[col[e]], h * width, width)
-                    weight_grad[e, h] = where(a > ZERO, part + whole, ZERO)
+                start, stop, kept = U(h) * U(width), U(h) * U(width) + U(width), ZERO * a
+                for c in range(start, stop):
+                    left[c] = where(a > ZERO, g[c] * slope_row[c] * span[c] / theta[c], ZERO)
+                if consistent and a > ZERO:
+                    weight_root(root, a, theta, start, stop, consistent, uniform[h])
+                    for c in range(start, stop):
+                        kept += g[c] * mu[c] * root[c] / (theta[c] * a)
+                whole[h] = kept
+            edge_dots(left, rows, col, rowptr[v], rowptr[v + 1], width, weight_grad)
+            for e in range(rowptr[v], rowptr[v + 1]):
+                for h in range(heads):
+                    weight_grad[e, h] += whole[h]

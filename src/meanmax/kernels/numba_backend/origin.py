@@ -13,12 +13,16 @@ from meanmax.kernels.numba_backend.tilt import ONE, THETA, ZERO, U
 
 
 @subroutine
-def is_uniform(theta):
-    r"""Whether all channels have one parameter."""
-    different = 0
-    for c in range(theta.shape[0]):
-        different += where(theta[c] != theta[0], 1, 0)
-    return different == 0
+def uniform_heads(theta, heads):
+    r"""Whether all channels of a head have one parameter, for every head."""
+    width = theta.shape[0] // heads
+    uniform = np.empty(heads, np.bool_)
+    for h in range(heads):
+        start, different = h * width, 0
+        for i in range(width):
+            different += where(theta[start + i] != theta[start], 1, 0)
+        uniform[h] = different == 0
+    return uniform
 
 
 @subroutine
@@ -44,8 +48,8 @@ def norm_shift_sums(blocks, grad, total, table, consistent, root_sum, origin):
     """
     for b in prange(blocks.shape[0]):
         theta = table[blocks[b, 2]][THETA]
-        uniform = is_uniform(theta)
         heads = total.shape[1]
+        uniform = uniform_heads(theta, heads)
         width = grad.shape[1] // heads
         root = np.empty(grad.shape[1], grad.dtype)
         direct, roots = np.zeros(grad.shape[1], np.float64), root_sum[b]
@@ -56,7 +60,7 @@ def norm_shift_sums(blocks, grad, total, table, consistent, root_sum, origin):
                 if not a > ZERO:
                     continue
                 start, stop = U(h) * U(width), U(h) * U(width) + U(width)
-                weight_root(root, a, theta, start, stop, consistent, uniform)
+                weight_root(root, a, theta, start, stop, consistent, uniform[h])
                 for c in range(start, stop):
                     direct[c] += g[c] * root[c]
                 if consistent and a != ONE:
