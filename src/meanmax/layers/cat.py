@@ -137,7 +137,7 @@ class CATConv(Module):
             scores(h, self.att_src), scores(h, self.att_dst), graph, self.negative_slope
         )
         # [num_edges, 1]
-        by_structure: Tensor = structural_attention(structure.to(h.dtype), graph)
+        by_structure: Tensor = structural_attention(structure.to(by_feature.dtype), graph)
         if graph.weight is not None:
             by_structure = reweighted(by_structure, graph, graph.weight)
         if self.mix is None:
