@@ -118,7 +118,9 @@ class TiltedAggregate(Function):
             # The parameter and the origin are usually one for all: their gradients will be summed.
             terms = (1, grad.size(1), 1, ctx.num_graphs)
             wanted = tuple(
-                saturate(value, given.dtype, terms=n) if need and value is not None else None
+                saturate(value, given.dtype, terms=n, in_place=True)
+                if need and value is not None
+                else None
                 for value, given, need, n in zip(grads, inputs, needs, terms, strict=True)
             )
         if torch.is_grad_enabled():

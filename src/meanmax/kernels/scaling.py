@@ -167,14 +167,16 @@ def origin_of(low: Tensor, mu: Tensor | None, form: Form) -> Tensor:
     return mu.detach().to(low.dtype)
 
 
-def saturate(values: Tensor, dtype: torch.dtype, *, terms: int = 1) -> Tensor:
+def saturate(
+    values: Tensor, dtype: torch.dtype, *, terms: int = 1, in_place: bool = False
+) -> Tensor:
     r"""Casts to :obj:`dtype`; what exceeds its range becomes its largest finite number.
 
     If the values are going to be summed, :obj:`terms` is how many: each gets its share of the
-    range, so that the sum stays finite too.
+    range, so that the sum stays finite too. With :obj:`in_place` the values must be nobody else's.
     """
     limit = torch.finfo(dtype).max / (1 if terms == 1 else 2 * terms)
-    return values.clamp(-limit, limit).to(dtype)
+    return (values.clamp_ if in_place else values.clamp)(-limit, limit).to(dtype)
 
 
 def _next_power_of_two(values: Tensor) -> Tensor:
