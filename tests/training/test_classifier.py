@@ -230,8 +230,11 @@ def test_a_failed_save_leaves_the_old_file(problem, tmp_path, monkeypatch):
         ({"y": np.zeros(3)}, r"'y' must be \[60\]"),
         ({"y": np.zeros(NODES)}, "one class only"),
         ({"y": np.linspace(0, 1, NODES)}, "classes, not measurements"),
-        ({"y": np.full(NODES, -1)}, "21 nodes with a negative label"),
+        ({"y": np.full(NODES, -1)}, "'train_mask' holds 21 nodes without a label"),
+        ({"y": [None] * NODES}, "'train_mask' holds 21 nodes without a label"),
+        ({"y": np.array(["a", 1] * (NODES // 2), object)}, "'y' mixes int, str"),
         ({"y": np.full((NODES, 2), 7)}, "0 or 1 for every label"),
+        ({"train_mask": np.arange(NODES) % 2}, "mask of zeros and ones.*as bool"),
         ({"train_mask": np.zeros(NODES, bool)}, "'train_mask' selects no node"),
         ({"train_mask": [0, 61]}, "nodes from 0 to 59"),
         ({"train_mask": np.ones(5, bool)}, "mask of 5 nodes, but there are 60"),
@@ -260,3 +263,58 @@ def test_progress_is_printed_on_request(problem, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines] == ["epoch 0", "epoch 20"]
     assert "validation" in lines[0]
+
+
+def test_labels_keep_their_type(problem):
+    graph, x, y, train, val = problem
+    forms = {
+        "b": (y == 0, (y == 0).astype(object)),
+        "i": (y, y.astype(object), y.astype(float), y[:, None]),
+    }
+    for kind, labels in ((kind, labels) for kind, group in forms.items() for labels in group):
+        model = quick(epochs=2).fit(graph, x, labels, train, val)
+        assert model.predict(graph, x).shape == (NODES,)
+        assert model.classes_.dtype.kind == kind
+
+
+def test_scores_do_not_cut_text(problem):
+    graph, x, y, train, val = problem
+    names = np.array(["a", "b", "c"])[y]
+    model = quick().fit(graph, x, names, train, val)
+    assert model.score(graph, x, np.char.add(names, "zz")) == 0.0
+
+
+def test_scaling_does_not_depend_on_the_form_of_the_input(problem):
+    graph, x, y, train, val = problem
+    positive = np.maximum(x - 50, 0)
+    for fitted, asked in ((scipy.sparse.csr_array(positive), positive),
+                          (positive, scipy.sparse.csr_array(positive))):  # fmt: skip
+        model = quick(epochs=5).fit(graph, fitted, y, train, val)
+        expected = model.predict_proba(graph, fitted)
+        got = model.predict_proba(graph, asked)
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_numpy_parameters_and_later_changes_do_not_spoil_a_saved_file(problem, tmp_path):
+    graph, x, y, train, val = problem
+    model = quick(hidden=np.int64(8), lr=np.float32(0.01), epochs=2).fit(graph, x, y, train, val)
+    expected = model.predict_proba(graph, x)
+    model.set_params(hidden=32).save(tmp_path / "model.mm")
+    again = NodeClassifier.load(tmp_path / "model.mm")
+    assert again.hidden == 8
+    np.testing.assert_array_equal(again.predict_proba(graph, x), expected)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"epochs": 0}, "'epochs' must be a positive integer"),
+        ({"lr": "fast"}, "'lr' must be a number"),
+        ({"model_options": {"foo": 1}}, "'model_options' has no 'foo'"),
+        ({"backbone": "gnn"}, "unknown backbone 'gnn'"),
+        ({"aggr": "median"}, "unknown aggregator 'median'"),
+    ],
+)
+def test_wrong_parameters(problem, params, message):
+    with pytest.raises(ValueError, match=message):
+        quick(**params).fit(*problem)

@@ -293,6 +293,8 @@ class Graph:
         Args:
             weight (Tensor, optional): Weights in the order of :obj:`edge_index`,
                 :obj:`[num_edges]` or :obj:`[num_edges, heads]`; :obj:`None` for no weights.
+                Weights that are learned belong into a new graph for each step, or into a layer's
+                :obj:`edge_weight`.
         """
         if weight is None:
             return Graph(self._structure)
@@ -317,7 +319,8 @@ class Graph:
         """
         key = ("prepared", normalize, self_loops)
         if key not in self.cache:
-            ready = self._prepare(normalize, self_loops)
+            with torch.inference_mode(False):  # what is remembered may be trained with later
+                ready = self._prepare(normalize, self_loops)
             if self.weight is not None and self.weight.requires_grad:
                 return ready
             self.cache[key] = ready

@@ -82,6 +82,8 @@ class SparseFeatures:
         dense = torch.as_tensor(x).detach().cpu()
         if dense.dim() != 2:
             raise ValueError(f"'x' must be [num_nodes, num_features] (got {list(dense.shape)})")
+        if dense.dtype in (torch.float16, torch.bfloat16):
+            dense = dense.float()  # scipy has neither
         return cls.from_scipy(scipy.sparse.csr_array(dense.numpy()), dtype)
 
     @classmethod
@@ -98,7 +100,8 @@ class SparseFeatures:
             )
         entries = x.detach().cpu().to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
         row, column = entries.indices().numpy()
-        matrix = scipy.sparse.coo_array((entries.values().numpy(), (row, column)), tuple(x.shape))
+        value = entries.values().double().numpy()
+        matrix = scipy.sparse.coo_array((value, (row, column)), tuple(x.shape))
         return cls.from_scipy(matrix, dtype or x.dtype).to(x.device)
 
     @property

@@ -3,6 +3,7 @@ r"""What every layer takes: features and a graph, checked once."""
 from __future__ import annotations
 
 import operator
+from numbers import Real
 from typing import Literal, TypeAlias, get_args
 
 import torch
@@ -35,7 +36,8 @@ def check_positive(**sizes: object) -> None:
 
 def check_rate(rate: float, name: str = "dropout") -> float:
     r"""A probability of dropout."""
-    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0.0 <= rate < 1.0:
+    number: object = rate  # numpy has kinds of its own
+    if isinstance(number, bool) or not isinstance(number, Real) or not 0 <= float(number) < 1:
         raise ValueError(f"'{name}' must be in [0, 1) (got {rate!r})")
     return float(rate)
 
@@ -49,6 +51,9 @@ def as_graph(graph: Graph | Tensor, x: Features | Pair, edge_weight: Tensor | No
         x (Tensor, SparseFeatures or tuple): The features, for the number of nodes.
         edge_weight (Tensor, optional): Weights in the order of the edges.
     """
+    for part in x if isinstance(x, tuple) else (x,):
+        if part is not None or not isinstance(x, tuple):
+            check_kind(part)
     if isinstance(graph, Graph):
         return graph if edge_weight is None else graph.with_weight(edge_weight)
     if not isinstance(graph, Tensor):
@@ -64,6 +69,17 @@ def as_graph(graph: Graph | Tensor, x: Features | Pair, edge_weight: Tensor | No
 
 def check_features(x: object, channels: int | None, nodes: int, name: str = "x") -> Features:
     r"""Features of the right width (any if :obj:`None`), one row for each node."""
+    found = check_kind(x, name)
+    if len(found.shape) != 2 or found.size(0) != nodes or channels not in (None, found.size(1)):
+        raise ValueError(
+            f"'{name}' must be [{nodes}, {'any' if channels is None else channels}], the graph's "
+            f"nodes by the layer's input channels (got {list(found.shape)})"
+        )
+    return found
+
+
+def check_kind(x: object, name: str = "x") -> Features:
+    r"""Features, dense or sparse, of a floating-point type."""
     if x is None:
         raise ValueError(
             f"'{name}' is None, but this layer needs features for each node; a graph without any "
@@ -78,11 +94,8 @@ def check_features(x: object, channels: int | None, nodes: int, name: str = "x")
             f"'{name}' is a tensor of layout {x.layout}: wrap it with "
             f"meanmax.SparseFeatures.from_torch(x), once, before training"
         )
-    if len(x.shape) != 2 or x.size(0) != nodes or channels not in (None, x.size(1)):
-        raise ValueError(
-            f"'{name}' must be [{nodes}, {'any' if channels is None else channels}], the graph's "
-            f"nodes by the layer's input channels (got {list(x.shape)})"
-        )
+    if not x.dtype.is_floating_point:
+        raise ValueError(f"'{name}' must be floating-point (got {x.dtype}): pass x.float()")
     return x
 
 

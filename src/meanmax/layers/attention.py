@@ -8,6 +8,7 @@ from torch import Tensor
 from meanmax.graph import Graph
 from meanmax.kernels import attention
 from meanmax.kernels.edge_weight import row_totals, with_heads
+from meanmax.kernels.scaling import NOT_FINITE
 
 
 def scores(h: Tensor | None, vector: Tensor) -> Tensor | None:
@@ -18,6 +19,28 @@ def scores(h: Tensor | None, vector: Tensor) -> Tensor | None:
         vector (Tensor): :math:`a`, :obj:`[1, heads, channels]`.
     """
     return None if h is None else (h * vector).sum(dim=-1)
+
+
+def with_own_loops(graph: Graph) -> Graph:
+    r"""The graph with self-loops in place of those it has, remembered; between different sources
+    and targets, as in PyG, between the first ones of both.
+    """
+    if graph.num_src == graph.num_dst:
+        return graph.prepared(None, "replace")
+    if "own_loops" in graph.cache:
+        known: Graph = graph.cache["own_loops"]
+        return known
+    with torch.inference_mode(False):
+        edges, weight = graph.edge_index, graph.edge_weight
+        keep = edges[0] != edges[1]
+        shared = torch.arange(min(graph.num_src, graph.num_dst), device=graph.device)
+        if weight is not None:
+            weight = torch.cat([weight[keep], weight.new_ones(len(shared), *weight.shape[1:])])
+        edges = torch.cat([edges[:, keep], shared.expand(2, -1)], dim=1)
+        looped = Graph.from_edge_index(edges, (graph.num_src, graph.num_dst), weight).prepared()
+    if weight is None or not weight.requires_grad:
+        graph.cache["own_loops"] = looped
+    return looped
 
 
 def attended(source: Tensor | None, target: Tensor | None, graph: Graph, slope: float) -> Tensor:
@@ -32,6 +55,8 @@ def attended(source: Tensor | None, target: Tensor | None, graph: Graph, slope: 
         slope (float): The slope of the LeakyReLU.
     """
     assert source is not None
+    if not bool(torch.isfinite(source.detach()).all()):
+        raise ValueError(NOT_FINITE)
     if target is None:
         target = source.new_zeros(graph.num_dst, source.size(1))
     alpha = per_edge_attention(source, target, graph, slope)

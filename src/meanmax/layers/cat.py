@@ -126,7 +126,7 @@ class CATConv(Module):
         graph = graph.prepared(None, "replace")
         h = self.lin(x).view(-1, self.heads, self.out_channels)
         alpha = fast_dropout(self._conjoint(h, graph, structure), self.dropout, self.training)
-        degree = summed_weights(graph).to(h.dtype).view(-1, 1, 1)
+        degree = summed_weights(graph).to(h.dtype).unsqueeze(2)  # [num_nodes, heads or 1, 1]
         own = fast_dropout(torch.sigmoid(self.own) * h / degree, self.self_dropout, self.training)
         out = combine_heads(self.aggr(h, graph, alpha) + own, self.concat)
         return out if self.bias is None else out + self.bias
@@ -149,7 +149,8 @@ class CATConv(Module):
         r"""Channels, heads and form."""
         return (
             f"{self.in_channels}, {self.out_channels}, heads={self.heads}, concat={self.concat}, "
-            f"conjunction={self.conjunction!r}, dropout={self.dropout}"
+            f"conjunction={self.conjunction!r}, negative_slope={self.negative_slope}, "
+            f"dropout={self.dropout}, self_dropout={self.self_dropout}"
         )
 
 

@@ -10,7 +10,7 @@ from torch.nn import Module, Parameter
 
 from meanmax.graph import Graph
 from meanmax.layers.arguments import Pair, as_graph, as_pair, check_positive, check_rate
-from meanmax.layers.attention import attended, combine_heads, scores
+from meanmax.layers.attention import attended, combine_heads, scores, with_own_loops
 from meanmax.layers.linear import Features, Linear, fast_dropout
 from meanmax.layers.neighbourhood import Aggr, Neighbourhood
 
@@ -31,6 +31,7 @@ class GATConv(Module):
     Beyond the paper: attention dropout masks whole edges per head for every aggregator, where the
     authors of the nonlinear ones mask edges and channels of their softmax. On a weighted graph
     attention is :math:`a_{vu} \alpha_{vu}`, divided by its sum; PyG's layer takes no weights.
+    With :obj:`aggr="max"` attention decides nothing and is not trained.
 
     Args:
         in_channels (int): Channels of the input.
@@ -116,7 +117,8 @@ class GATConv(Module):
 
         Args:
             x (Tensor, SparseFeatures or tuple): :obj:`[num_nodes, in_channels]`; or a pair for
-                sources and targets, which have no self-loops.
+                sources and targets, of which the first ones are then taken for the same nodes,
+                as in PyG, unless :obj:`add_self_loops=False`.
             graph (Graph or Tensor): The graph, or PyG's :obj:`edge_index`.
             edge_weight (Tensor, optional): Weights in place of the graph's own, in the order of
                 its edges. (default: :obj:`None`)
@@ -126,7 +128,7 @@ class GATConv(Module):
         """
         graph = as_graph(graph, x, edge_weight)
         source, target = as_pair(x, self.in_channels, graph)
-        graph = graph.prepared(None, "replace" if self.add_self_loops else False)
+        graph = with_own_loops(graph) if self.add_self_loops else graph.prepared()
         h = self.lin(source).view(-1, self.heads, self.out_channels)
         h_target = h if target is source else None
         if target is not None and h_target is None:
@@ -143,5 +145,6 @@ class GATConv(Module):
         r"""Channels, heads and dropout."""
         return (
             f"{self.in_channels}, {self.out_channels}, heads={self.heads}, concat={self.concat}, "
-            f"dropout={self.dropout}"
+            f"negative_slope={self.negative_slope}, dropout={self.dropout}, "
+            f"add_self_loops={self.add_self_loops}"
         )

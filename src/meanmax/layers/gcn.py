@@ -41,8 +41,8 @@ class GCNConv(Module):
         in_channels (int): Channels of the input.
         out_channels (int): Channels of the output.
         aggr (str or LearnableAggregation, optional): :obj:`"lp"`, :obj:`"poly"`,
-            :obj:`"softmax"`, :obj:`"max"`, an aggregator, or :obj:`None` for the weighted sum.
-            (default: :obj:`None`)
+            :obj:`"softmax"`, :obj:`"max"`, an aggregator, or :obj:`None` for the weighted sum. An
+            aggregator given to several layers is shared by them. (default: :obj:`None`)
         order (str, optional): :obj:`"transform-first"` or :obj:`"aggregate-first"`.
             (default: :obj:`"transform-first"`)
         add_self_loops (bool, optional): Whether nodes without a self-loop get one.
@@ -106,5 +106,8 @@ class GCNConv(Module):
         return out if self.bias is None else out + self.bias
 
     def extra_repr(self) -> str:
-        r"""Channels and order."""
-        return f"{self.in_channels}, {self.out_channels}, order={self.order!r}"
+        r"""What changes the result."""
+        return (
+            f"{self.in_channels}, {self.out_channels}, order={self.order!r}, "
+            f"add_self_loops={self.add_self_loops}, normalize={self.normalize}"
+        )

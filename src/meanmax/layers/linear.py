@@ -38,8 +38,6 @@ class Linear(torch.nn.Linear):
     ) -> None:
         self.init = init
         super().__init__(in_channels, out_channels, bias)
-        # In the memory order of its transpose, which a sparse product reads and its gradient has.
-        self.weight = torch.nn.Parameter(self.weight.detach().t().contiguous().t())
 
     def reset_parameters(self) -> None:
         r"""Draws new weights."""
@@ -54,10 +52,25 @@ class Linear(torch.nn.Linear):
 
     def without_bias(self, x: Features) -> Tensor:
         r"""The linear map alone."""
+        self._check(x)
         if isinstance(x, Tensor):
             return torch.nn.functional.linear(x, self.weight)
         out: Tensor = sparse_product(x, self.weight)
         return out
+
+    def _check(self, x: Features) -> None:
+        if x.size(-1) != self.in_features:
+            raise ValueError(
+                f"'x' has {x.size(-1)} channels, but the layer was built for {self.in_features}"
+            )
+        if not x.dtype.is_floating_point:
+            raise ValueError(f"'x' must be floating-point (got {x.dtype}): pass x.float()")
+        same = x.dtype == self.weight.dtype or not isinstance(x, Tensor)
+        if not same and not torch.is_autocast_enabled(self.weight.device.type):
+            raise ValueError(
+                f"'x' is {x.dtype}, but the layer's weights are {self.weight.dtype}: pass "
+                f"x.to({self.weight.dtype}), or convert the model with model.to({x.dtype})"
+            )
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
@@ -65,9 +78,11 @@ def sparse_product(x: SparseFeatures, weight: Tensor) -> Tensor:
     r""":math:`x W^\top` for a weight :obj:`[out_channels, in_channels]`, differentiable in it and
     in the stored values.
     """
-    value = x.value.to(weight.dtype).unsqueeze(1)
+    dtype = weight.dtype if weight.dtype == torch.float64 else torch.float32
+    value = x.value.to(dtype).unsqueeze(1)
     with torch.autocast(weight.device.type, enabled=False):
-        return weighted_sum(weight.t().contiguous(), x.graph, value)
+        out = weighted_sum(weight.t().to(dtype).contiguous(), x.graph, value)
+    return out.to(weight.dtype)
 
 
 def dropout(x: Features, rate: float, training: bool) -> Features:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from meanmax import functional
 from meanmax.graph import Graph, SparseFeatures
-from meanmax.kernels.edge_weight import own_weight
+from meanmax.kernels.edge_weight import own_weight, row_totals
 
 
 def spread(x: Tensor, graph: Graph, degree: Tensor) -> Tensor:
@@ -21,14 +21,14 @@ def spread(x: Tensor, graph: Graph, degree: Tensor) -> Tensor:
     Args:
         x (Tensor): :obj:`[num_nodes, channels]`.
         graph (Graph): With weights :math:`\hat A`.
-        degree (Tensor): :math:`d`, :obj:`[num_nodes]`.
+        degree (Tensor): :math:`d`, :obj:`[num_nodes, 1]`.
     """
-    total = summed_weights(graph).to(x.dtype).unsqueeze(1)
+    total = summed_weights(graph).to(x.dtype)
     centred = x - x.detach().mean(dim=0)
     both = functional.sum(torch.cat([centred, centred * centred], dim=1), graph)
     first, second = both.chunk(2, dim=1)
     whole = centred * (centred * total - 2 * first) + second
-    return whole.clamp(min=0) / degree.to(x.dtype).unsqueeze(1)
+    return whole.clamp(min=0) / degree.to(x.dtype)
 
 
 def sparse_spread(x: SparseFeatures, graph: Graph, degree: Tensor) -> Tensor:
@@ -37,21 +37,22 @@ def sparse_spread(x: SparseFeatures, graph: Graph, degree: Tensor) -> Tensor:
     It stays the same while features and graph do, and is remembered with the graph.
     """
     remembered = graph.cache.get("sparse_spread")
-    if remembered is None or remembered[0] is not x.value:
-        remembered = (x.value, _sparse_spread(x, graph, degree))
+    if remembered is None or remembered[0] is not x.value or remembered[1] is not x.graph:
+        with torch.inference_mode(False):
+            remembered = (x.value, x.graph, _sparse_spread(x, graph, degree))
         graph.cache["sparse_spread"] = remembered
-    found: Tensor = remembered[1]
+    found: Tensor = remembered[2]
     return found
 
 
 def summed_weights(graph: Graph) -> Tensor:
-    r"""The sum of each target's weights, :obj:`[num_dst]`, remembered if it has no gradient."""
+    r"""The sums of each target's weights, :obj:`[num_dst, heads]`; without gradient, remembered."""
     if "summed_weights" in graph.cache:
         known: Tensor = graph.cache["summed_weights"]
         return known
-    weight = own_weight(graph, torch.empty(0) if graph.weight is None else graph.weight)
-    ones = weight.new_ones(graph.num_src, 1)
-    total = functional.sum(ones, graph).squeeze(1)
+    with torch.inference_mode(False):
+        like = torch.empty(0, device=graph.device) if graph.weight is None else graph.weight
+        total = row_totals(graph, own_weight(graph, like))
     if not total.requires_grad:
         graph.cache["summed_weights"] = total
     return total
@@ -68,7 +69,7 @@ def _sparse_spread(x: SparseFeatures, graph: Graph, degree: Tensor) -> Tensor:
     first = _at(adjacency @ features, row, column)
     second = _at(adjacency @ squared, row, column)
     whole = value * (value * total[row] - 2 * first) + second
-    found = torch.from_numpy(np.maximum(whole, 0) / degree.double().cpu().numpy()[row])
+    found = torch.from_numpy(np.maximum(whole, 0) / degree.double().cpu().numpy()[row, 0])
     return found.to(x.device, x.dtype)
 
 

@@ -90,6 +90,8 @@ class MaskedGCNConv(Module):
         r"""Runs the layer; the arguments are those of :meth:`GCNConv.forward`."""
         graph = as_graph(graph, x, edge_weight)
         x = check_features(x, self.in_channels, graph.num_nodes)
+        if graph.weight is not None and graph.weight.dim() == 2:
+            raise ValueError("Masked GCN takes one weight per edge (got weights per head)")
         degree = summed_weights(graph.prepared(None, True))
         graph = graph.prepared("sym", True)
         masked = dropout(self._masked(x, graph, degree), self.dropout, self.training)
@@ -98,6 +100,9 @@ class MaskedGCNConv(Module):
 
     def _masked(self, x: Features, graph: Graph, degree: Tensor) -> Features:
         inverse = torch.exp(-self.log_variance)
+        learned = graph.weight is not None and graph.weight.requires_grad
+        if not isinstance(x, Tensor) and (learned or x.value.requires_grad):
+            x = x.to_dense()  # the sparse sum has no gradient
         if isinstance(x, Tensor):
             return x * torch.exp(-spread(x, graph, degree) * inverse)
         channel = x.graph.col.long()

@@ -46,6 +46,8 @@ class Neighbourhood(Module):
         super().__init__()
         self.learned: LearnableAggregation | None = None
         self.is_max = aggr == "max"
+        if aggr == "none":
+            aggr = None
         if isinstance(aggr, LearnableAggregation):
             self.learned = aggr
         elif aggr is not None and not self.is_max:
@@ -83,7 +85,7 @@ class Neighbourhood(Module):
 
     def extra_repr(self) -> str:
         r"""The aggregation, where it has no parameter to show itself."""
-        return "" if self.learned is not None else ("max" if self.is_max else "sum")
+        return "" if self.learned is not None else ("max" if self.is_max else "weighted sum")
 
 
 def _by_name(name: object, heads: int | None, normalize: Normalize) -> LearnableAggregation:

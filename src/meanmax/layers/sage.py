@@ -110,5 +110,6 @@ class SAGEConv(Module):
         r"""Channels, order and pooling."""
         return (
             f"{self.in_channels}, {self.out_channels}, order={self.order!r}, "
-            f"pool={self.lin is not None}"
+            f"pool={self.lin is not None}, root_weight={self.lin_r is not None}, "
+            f"normalize={self.normalize}"
         )

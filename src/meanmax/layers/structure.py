@@ -57,7 +57,8 @@ class StructuralEmbedding(Module):
                 f"this model learned structural embeddings for one graph of {self.weight.size(0)} "
                 f"nodes and has none for this graph of {graph.num_nodes}: fit them with "
                 f"meanmax.layers.fit_structure(graph, {self.weight.size(1)}) and pass them as "
-                f"'structure', to a model that was trained in that way too"
+                f"'structure', to a model that was trained in that way too (num_nodes=None; for a "
+                f"NodeClassifier model_options={{'num_nodes': None}})"
             )
         return self.weight
 
@@ -77,6 +78,7 @@ def structure_loss(structure: Tensor, graph: Graph) -> Tensor:
         structure (Tensor): :math:`S`, :obj:`[num_nodes, channels]`.
         graph (Graph): The graph as it is.
     """
+    graph = _checked(graph)
     adjacency, square = _without_loops(graph)
     cross = (structure * functional.sum(structure, adjacency)).sum()
     bounds = graph.src_ptr.tolist()
@@ -103,6 +105,7 @@ def fit_structure(graph: Graph, channels: int, *, seed: int = 0) -> Tensor:
         :obj:`[num_nodes, channels]`, float32.
     """
     check_positive(channels=channels)
+    graph = _checked(graph)
     key = ("structure", channels, seed)
     if key not in graph.cache:
         adjacency = _matrix(_without_loops(graph)[0])
@@ -112,20 +115,37 @@ def fit_structure(graph: Graph, channels: int, *, seed: int = 0) -> Tensor:
         for first, block in blocks:
             part = _fit(block, channels, seed)
             fitted[first : first + len(part), : part.shape[1]] = part
-        graph.cache[key] = torch.from_numpy(fitted).float().to(graph.device)
+        with torch.inference_mode(False):
+            graph.cache[key] = torch.from_numpy(fitted).float().to(graph.device)
     structure: Tensor = graph.cache[key]
     return structure
+
+
+def _checked(graph: object) -> Graph:
+    if not isinstance(graph, Graph):
+        raise ValueError(
+            f"'graph' must be a meanmax.Graph (got {type(graph).__name__}); make one with "
+            f"Graph.from_edge_index(edge_index, num_nodes)"
+        )
+    if graph.weight is not None and graph.weight.dim() == 2:
+        raise ValueError("structural embeddings take one weight per edge (got weights per head)")
+    return graph
 
 
 def _fit(block: scipy.sparse.csr_array, channels: int, seed: int) -> np.ndarray:
     size = block.shape[0]
     symmetric = (block + block.T) / 2
     count = min(channels, size)
+    if block.nnz == 0:
+        return np.zeros((size, count))
     if count > size // 3 or size < 64:
         values, vectors = np.linalg.eigh(symmetric.toarray())
     else:
         start = np.random.default_rng(seed).standard_normal(size)
-        values, vectors = scipy.sparse.linalg.eigsh(symmetric, count, which="LA", v0=start)
+        try:
+            values, vectors = scipy.sparse.linalg.eigsh(symmetric, count, which="LA", v0=start)
+        except scipy.sparse.linalg.ArpackError:
+            values, vectors = np.linalg.eigh(symmetric.toarray())
     largest = np.argsort(-values, kind="stable")[:count]
     values, vectors = values[largest], vectors[:, largest]
     sign = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(count)])
@@ -136,13 +156,14 @@ def _fit(block: scipy.sparse.csr_array, channels: int, seed: int) -> np.ndarray:
 def _without_loops(graph: Graph) -> tuple[Graph, float]:
     r"""The graph without self-loops, and the squared norm of its matrix; both remembered."""
     if "without_loops" not in graph.cache:
-        source, target = edges = graph.edge_index
-        keep = source != target
-        weight = graph.edge_weight
-        weight = None if weight is None else weight.detach()[keep]
-        batch = torch.arange(graph.num_graphs).repeat_interleave(graph.src_ptr.diff().cpu())
-        found = Graph.from_edge_index(edges[:, keep], graph.num_nodes, weight, batch=batch)
-        found = found.prepared()
+        with torch.inference_mode(False):
+            source, target = edges = graph.edge_index
+            keep = source != target
+            weight = graph.edge_weight
+            weight = None if weight is None else weight.detach()[keep]
+            batch = torch.arange(graph.num_graphs).repeat_interleave(graph.src_ptr.diff().cpu())
+            found = Graph.from_edge_index(edges[:, keep], graph.num_nodes, weight, batch=batch)
+            found = found.prepared()
         graph.cache["without_loops"] = (found, float((_matrix(found).data ** 2).sum()))
     known: tuple[Graph, float] = graph.cache["without_loops"]
     return known
@@ -159,11 +180,9 @@ def _matrix(graph: Graph) -> scipy.sparse.csr_array:
 def _key(graph: Graph) -> tuple[int, int, int]:
     r"""What tells graphs apart: sizes and a checksum of the edges; remembered."""
     if "structure_key" not in graph.cache:
-        ordered = graph.prepared()
-        parts = (ordered.rowptr, ordered.col)
-        crc = 0
-        for part in parts:
-            crc = zlib.crc32(part.cpu().to(torch.int64).numpy().tobytes(), crc)
+        source, target = graph.edge_index.cpu().numpy()
+        order = np.lexsort((source, target))  # edges may come in another order
+        crc = zlib.crc32(source[order].tobytes(), zlib.crc32(target[order].tobytes()))
         graph.cache["structure_key"] = (graph.num_nodes, graph.num_edges, crc)
     key: tuple[int, int, int] = graph.cache["structure_key"]
     return key

@@ -8,6 +8,7 @@ from typing import Any
 
 from meanmax.aggregators import LpAggregation, PolynomialAggregation, SoftmaxAggregation
 from meanmax.aggregators.base import LearnableAggregation
+from meanmax.kernels.form import Normalize
 from meanmax.layers.neighbourhood import AGGREGATORS, Aggr
 
 CLASSES: dict[str, tuple[type[LearnableAggregation], str]] = {
@@ -29,7 +30,11 @@ def check_aggregator(aggr: object) -> None:
 
 
 def make_aggregator(
-    aggr: Aggr | str, options: Mapping[str, Any], heads: int | None, channels: int
+    aggr: Aggr | str,
+    options: Mapping[str, Any],
+    heads: int | None,
+    channels: int,
+    normalize: Normalize = "weighted",
 ) -> Aggr:
     r"""The aggregator of one layer.
 
@@ -38,9 +43,17 @@ def make_aggregator(
         options (mapping): Arguments of its class. :obj:`start` is the start value under one name
             for all; :obj:`per="head"` and :obj:`"channel"` need no number.
         heads (int, optional): The layer's heads; :obj:`None` if it has none.
-        channels (int): The layer's channels, all heads together.
+        channels (int): The channels that are aggregated, all heads together.
+        normalize (str, optional): The form of a polynomial or softmax, unless :obj:`options` has
+            one. (default: :obj:`"weighted"`)
     """
     if isinstance(aggr, LearnableAggregation):
+        if options:
+            raise ValueError(
+                f"'aggr_options' is for aggregators given by name (got {dict(options)} beside an "
+                f"object): pass them to {type(aggr).__name__} itself"
+            )
+        _check_fit(aggr, heads, channels)
         return copy.deepcopy(aggr)
     if aggr not in CLASSES:
         if options:
@@ -53,15 +66,26 @@ def make_aggregator(
     arguments = dict(options)
     if "start" in arguments:
         arguments[parameter] = arguments.pop("start")
+    if aggr != "lp":
+        arguments.setdefault("normalize", normalize)
     per = arguments.setdefault("per", "layer" if heads is None else "head")
-    if per == "head":
-        arguments["heads"] = heads or 1
-        arguments["per"] = per if heads is not None else "layer"
-        if heads is None:
-            del arguments["heads"]
+    if per == "head" and heads is None:
+        arguments["per"] = "layer"
+    elif per == "head":
+        arguments["heads"] = heads
     elif per == "channel":
         arguments["channels"] = channels
     try:
         return kind(**arguments)
     except TypeError as error:
         raise ValueError(f"'aggr_options' does not fit {kind.__name__}: {error}") from None
+
+
+def _check_fit(aggr: LearnableAggregation, heads: int | None, channels: int) -> None:
+    found = {"layer": 1, "head": heads or 1, "channel": channels}[aggr.per]
+    count = aggr.raw.numel()
+    if aggr.per != "layer" and count not in (found, channels // (heads or 1)):
+        raise ValueError(
+            f"the aggregator has {count} parameters, one per {aggr.per}, but a layer has {found}: "
+            f"give it by name with aggr_options={{'per': {aggr.per!r}}}, which fits every layer"
+        )

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from torch.nn import Module, ReLU, Sequential
 
+from meanmax.kernels.form import Normalize
 from meanmax.layers import (
     CATConv,
     GATConv,
@@ -70,6 +71,8 @@ class Backbone:
         heads (int): The usual number of heads; 0 for layers without heads.
         ordered (bool): Whether the layer has an order of transform and aggregation.
         drops_input (bool): Whether the layer applies dropout to its input itself.
+        first (str): What the layer does first unless told otherwise.
+        normalize (str): The form of a polynomial or softmax given by name.
     """
 
     layer: Callable[[LayerPlan], Module]
@@ -77,15 +80,17 @@ class Backbone:
     heads: int = 0
     ordered: bool = True
     drops_input: bool = False
+    first: Order = "transform-first"
+    normalize: Normalize = "weighted"
 
 
 def _gcn(plan: LayerPlan) -> Module:
-    order = plan.order or "transform-first"
+    order = plan.order or BACKBONES["gcn"].first
     return GCNConv(plan.in_channels, plan.out_channels, aggr=plan.aggr, order=order)
 
 
 def _masked_gcn(plan: LayerPlan) -> Module:
-    order = plan.order or "transform-first"
+    order = plan.order or BACKBONES["masked_gcn"].first
     sizes = (plan.in_channels, plan.out_channels)
     return MaskedGCNConv(*sizes, aggr=plan.aggr, order=order, dropout=plan.dropout)
 
@@ -108,7 +113,7 @@ def _cat(plan: LayerPlan) -> Module:
 
 
 def _sage(plan: LayerPlan) -> Module:
-    order = plan.order or "aggregate-first"
+    order = plan.order or BACKBONES["sage"].first
     sizes = (plan.in_channels, plan.out_channels)
     return SAGEConv(*sizes, aggr=plan.aggr, order=order, pool=plan.pool)
 
@@ -125,6 +130,6 @@ BACKBONES: dict[str, Backbone] = {
     "masked_gcn": Backbone(_masked_gcn, drops_input=True),
     "gat": Backbone(_gat, activation="elu", heads=8, ordered=False),
     "cat": Backbone(_cat, activation="elu", heads=8, ordered=False),
-    "sage": Backbone(_sage),
-    "gin": Backbone(_gin, ordered=False),
+    "sage": Backbone(_sage, first="aggregate-first"),
+    "gin": Backbone(_gin, ordered=False, first="aggregate-first", normalize="sum"),
 }

@@ -101,6 +101,11 @@ def build_model(
     check_choice("activation", activation, tuple(ACTIVATIONS))
     heads = _check_heads(backbone, family, heads, out_heads, hidden, layers)
     _check_options(backbone, family, order, pool)
+    if backbone != "cat" and (num_nodes is not None or conjunction != "implicit"):
+        raise ValueError(
+            f"'num_nodes' and 'conjunction' belong to backbone 'cat' (got {backbone!r}): leave "
+            f"them out"
+        )
     rate = check_rate(dropout)
 
     plans = []
@@ -109,9 +114,11 @@ def build_model(
         width, count = (out_channels, out_heads) if is_last else (hidden, heads)
         own: Aggr = None
         if nonlinear == "all" or index == 0 or (nonlinear == "hidden" and not is_last):
-            channels = width * count if is_last else width
+            before = (order or family.first) == "aggregate-first"
+            channels = (hidden if index else in_channels) if before else width
+            channels *= count if is_last and family.heads else 1
             per_head = count if family.heads else None
-            own = make_aggregator(aggr, aggr_options or {}, per_head, channels)
+            own = make_aggregator(aggr, aggr_options or {}, per_head, channels, family.normalize)
         plans.append(
             LayerPlan(
                 in_channels=hidden if index else in_channels,

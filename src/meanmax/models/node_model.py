@@ -12,6 +12,7 @@ from torch.nn.functional import elu, relu
 
 from meanmax.graph import Graph
 from meanmax.layers import CATConv, StructuralEmbedding, fit_structure, structure_loss
+from meanmax.layers.arguments import as_graph
 from meanmax.layers.linear import Features, as_dense, dropout
 from meanmax.layers.neighbourhood import Neighbourhood
 from meanmax.models.backbones import Activation
@@ -78,12 +79,15 @@ class NodeModel(Module):
             if reset is not None:
                 reset()
 
-    def forward(self, x: Features, graph: Graph, *, structure: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Features, graph: Graph | Tensor, *, structure: Tensor | None = None
+    ) -> Tensor:
         r"""The output of every node, before any softmax, :obj:`[num_nodes, out_channels]`.
 
         Args:
             x (Tensor or SparseFeatures): :obj:`[num_nodes, in_channels]`.
-            graph (Graph): The graph as it is: layers add self-loops and normalise themselves.
+            graph (Graph or Tensor): The graph as it is: layers add self-loops and normalise
+                themselves. PyG's :obj:`edge_index` is prepared anew at each call.
             structure (Tensor, optional): CAT's embeddings of the graph's nodes, in place of the
                 model's own. (default: :obj:`None`)
         """
@@ -96,7 +100,9 @@ class NodeModel(Module):
         return self._run(x, graph, structure)[:-1]
 
     @torch.no_grad()
-    def embed(self, x: Features, graph: Graph, *, structure: Tensor | None = None) -> Tensor:
+    def embed(
+        self, x: Features, graph: Graph | Tensor, *, structure: Tensor | None = None
+    ) -> Tensor:
         r"""The last hidden embedding of every node, without dropout and without gradient; the
         output itself if there is one layer.
         """
@@ -105,7 +111,7 @@ class NodeModel(Module):
 
     @torch.no_grad()
     def maxness(
-        self, x: Features, graph: Graph, *, structure: Tensor | None = None
+        self, x: Features, graph: Graph | Tensor, *, structure: Tensor | None = None
     ) -> dict[str, Tensor]:
         r"""Where between mean (0) and max (1) the aggregation of each layer stands on this input,
         per channel: :obj:`"layers.0"`, ...; see :func:`meanmax.maxness`.
@@ -157,7 +163,8 @@ class NodeModel(Module):
             return None
         return self.structure_weight * structure_loss(self.structure(graph), graph)
 
-    def _run(self, x: Features, graph: Graph, structure: Tensor | None) -> list[Tensor]:
+    def _run(self, x: Features, graph: Graph | Tensor, structure: Tensor | None) -> list[Tensor]:
+        graph = as_graph(graph, x, None)
         extra = self._structure_of(graph, structure)
         outs: list[Tensor] = []
         h: Features = x

@@ -28,7 +28,7 @@ def write_archive(path: Path, facts: dict[str, Any], arrays: dict[str, np.ndarra
     try:
         with os.fdopen(handle, "wb") as file:
             with zipfile.ZipFile(file, "w") as archive:
-                archive.writestr(FACTS, json.dumps(facts))
+                archive.writestr(FACTS, json.dumps(facts, default=_plain))
                 for name, array in arrays.items():
                     with archive.open(f"{name}.npy", "w") as entry:
                         np.lib.format.write_array(entry, np.asarray(array), allow_pickle=False)
@@ -63,3 +63,10 @@ def read_archive(path: Path, expected: str) -> tuple[dict[str, Any], dict[str, T
         raise
     except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} was not saved by meanmax, or is damaged ({error})") from error
+
+
+def _plain(value: object) -> object:
+    """Numpy's numbers as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} cannot be saved: use plain numbers and text")

@@ -2,7 +2,10 @@ r"""A classifier of nodes in the manner of scikit-learn."""
 
 from __future__ import annotations
 
+import inspect
+import math
 import os
+from numbers import Real
 from pathlib import Path
 from typing import Any, final
 
@@ -10,17 +13,19 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import f1_score
 from torch import Tensor
 
 from meanmax.aggregators.base import LearnableAggregation
 from meanmax.graph import Graph
+from meanmax.layers.arguments import check_positive
 from meanmax.layers.linear import Features
 from meanmax.models import NodeModel, build_model
 from meanmax.training.archive import read_archive, write_archive
 from meanmax.training.inputs import as_features, as_graph, as_index
 from meanmax.training.loop import History, Schedule, train
 from meanmax.training.scaling import Scaling
-from meanmax.training.targets import as_targets
+from meanmax.training.targets import as_labels, as_targets, check_present
 
 FORMAT = "meanmax.NodeClassifier/1"
 
@@ -117,6 +122,7 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
             val_mask (array-like, optional): Validation nodes; without, training runs through all
                 epochs. (default: :obj:`None`)
         """
+        self._check_numbers()
         x = as_features(x)
         graph = as_graph(graph, x.size(0))
         train_nodes = as_index(train_mask, x.size(0), "train_mask")
@@ -140,6 +146,7 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
         self.classes_, self.multilabel_ = targets.classes, targets.multilabel
         self.n_features_in_, self.num_nodes_ = x.size(1), x.size(0)
         self.model_, self.scaling_, self.history_ = model, scaling, history
+        self.fitted_params_ = self.get_params()
         return self
 
     def predict_proba(self, graph: Any, x: Any) -> np.ndarray:
@@ -166,14 +173,15 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
 
     def score(self, graph: Any, x: Any, y: Any, mask: Any = None) -> float:
         r"""The accuracy, or the micro-F1 for several labels, on the nodes of a mask."""
-        from sklearn.metrics import accuracy_score, f1_score
-
         found = self.predict(graph, x)
-        true = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
-        index = slice(None) if mask is None else as_index(mask, len(found), "mask").numpy()
+        true, missing = as_labels(y, len(found))
+        index = np.arange(len(found))
+        if mask is not None:
+            index = as_index(mask, len(found), "mask").numpy()
+        check_present(missing[index], "mask")
         if self.multilabel_:
             return float(f1_score(true[index], found[index], average="micro", zero_division=0.0))
-        return float(accuracy_score(true[index].astype(found.dtype), found[index]))
+        return float(np.mean(true[index] == found[index]))
 
     def embed(self, graph: Any, x: Any) -> np.ndarray:
         r"""The last hidden embedding of every node, :obj:`[num_nodes, hidden]`."""
@@ -194,8 +202,9 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
             )
         facts = {
             "format": FORMAT,
-            "params": self.get_params(),
+            "params": self.fitted_params_,
             "classes": self.classes_.tolist(),
+            "sparse": self.scaling_.sparse,
             "multilabel": self.multilabel_,
             "n_features_in": self.n_features_in_,
             "num_nodes": self.num_nodes_,
@@ -211,19 +220,40 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
     def load(cls, path: str | os.PathLike[str]) -> NodeClassifier:
         r"""Reads what :meth:`save` has written."""
         facts, arrays = read_archive(Path(path), FORMAT)
+        unknown = set(facts["params"]) - set(cls().get_params())
+        if unknown:
+            raise ValueError(
+                f"{path} was saved by another version of meanmax (unknown: "
+                f"{', '.join(sorted(unknown))})"
+            )
         classifier = cls(**facts["params"])
+        classifier.fitted_params_ = classifier.get_params()
         classifier.classes_ = np.asarray(facts["classes"])
         classifier.multilabel_ = facts["multilabel"]
         classifier.n_features_in_ = facts["n_features_in"]
         classifier.num_nodes_ = facts["num_nodes"]
         classifier.history_ = History(**facts["history"])
-        classifier.scaling_ = Scaling(arrays.pop("mean"), arrays.pop("scale"))
+        classifier.scaling_ = Scaling(facts["sparse"], arrays.pop("mean"), arrays.pop("scale"))
         model = classifier._build(
             classifier.n_features_in_, len(classifier.classes_), classifier.num_nodes_
         )
         model.load_state_dict({name.removeprefix("model/"): v for name, v in arrays.items()})
         classifier.model_ = model.eval()
         return classifier
+
+    def _check_numbers(self) -> None:
+        check_positive(epochs=self.epochs, patience=self.patience)
+        for name in ("lr", "weight_decay"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Real) or not _is_size(float(value)):
+                raise ValueError(f"'{name}' must be a number and not negative (got {value!r})")
+        allowed = set(inspect.signature(build_model).parameters) - set(self.get_params())
+        unknown = set(self.model_options or {}) - allowed - {"in_channels", "out_channels"}
+        if unknown:
+            raise ValueError(
+                f"'model_options' has no {', '.join(sorted(map(repr, unknown)))}; it may hold "
+                f"{', '.join(sorted(allowed - {'in_channels', 'out_channels'}))}"
+            )
 
     def _build(self, in_channels: int, out_channels: int, num_nodes: int) -> NodeModel:
         options = {"num_nodes": num_nodes} if self.backbone == "cat" else {}
@@ -266,3 +296,7 @@ def _printed(epoch: int, history: History) -> None:
     if epoch % 20 == 0:
         val = f", validation {history.val_loss[-1]:.4f}" if history.val_loss else ""
         print(f"epoch {epoch}: loss {history.train_loss[-1]:.4f}{val}")
+
+
+def _is_size(value: float) -> bool:
+    return 0 <= value < math.inf

@@ -56,7 +56,8 @@ def as_features(x: Any) -> Features:
         found = SparseFeatures.from_torch(x, torch.float32)
     else:
         try:
-            found = torch.as_tensor(np.asarray(x)).float()
+            found = x.detach() if isinstance(x, Tensor) else torch.from_numpy(np.array(x))
+            found = found.to(torch.get_default_dtype())
         except (TypeError, ValueError) as error:
             raise ValueError(f"'x' must hold numbers ({error})") from None
     if len(found.shape) != 2 or 0 in found.shape:
@@ -76,7 +77,7 @@ def as_features(x: Any) -> Features:
 
 def as_index(mask: Any, num_nodes: int, name: str) -> Tensor:
     r"""Node indices from a mask or from indices; not empty, none twice."""
-    given = torch.as_tensor(np.asarray(mask))
+    given = mask.detach().cpu() if isinstance(mask, Tensor) else torch.from_numpy(np.array(mask))
     if given.dim() != 1:
         raise ValueError(f"'{name}' must be a mask or a list of nodes (got {list(given.shape)})")
     if given.dtype == torch.bool:
@@ -87,6 +88,11 @@ def as_index(mask: Any, num_nodes: int, name: str) -> Tensor:
         index = given.nonzero().view(-1)
     elif given.is_floating_point() or given.is_complex():
         raise ValueError(f"'{name}' must be a bool mask or integer indices (got {given.dtype})")
+    elif given.numel() == num_nodes > 2 and bool(((given == 0) | (given == 1)).all()):
+        raise ValueError(
+            f"'{name}' looks like a mask of zeros and ones, which would be read as the nodes 0 and "
+            f"1: pass it as bool, for instance {name}.astype(bool)"
+        )
     else:
         index = torch.unique(given.long())
         if index.numel() and not 0 <= int(index[0]) <= int(index[-1]) < num_nodes:

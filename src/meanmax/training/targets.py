@@ -18,11 +18,13 @@ class Targets:
 
     Args:
         values (ndarray): :obj:`[num_nodes]` of any type, or 0/1, :obj:`[num_nodes, num_labels]`.
+        missing (ndarray): Which nodes have no label, bool, :obj:`[num_nodes]`.
         classes (ndarray): The classes that occur among training nodes, sorted; for several labels
             their numbers.
     """
 
     values: np.ndarray
+    missing: np.ndarray
     classes: np.ndarray
 
     @property
@@ -32,14 +34,10 @@ class Targets:
 
     def nodes(self, index: Tensor, name: str) -> Nodes:
         r"""The targets of some nodes; an error unless all have a known label."""
-        chosen = self.values[index.numpy()]
+        where = index.numpy()
+        check_present(self.missing[where], name)
+        chosen = self.values[where]
         if self.multilabel:
-            if not np.isin(chosen, (0, 1)).all():
-                raise ValueError(
-                    f"'y' must be 0 or 1 for every label of the nodes in '{name}' (got "
-                    f"{_examples(chosen[~np.isin(chosen, (0, 1))])}); leave nodes without labels "
-                    f"out of it"
-                )
             return Nodes(index, torch.from_numpy(chosen.astype(np.float32)))
         position = np.searchsorted(self.classes, chosen).clip(max=len(self.classes) - 1)
         unknown = self.classes[position] != chosen
@@ -56,43 +54,87 @@ def as_targets(y: Any, train: Tensor, num_nodes: int) -> Targets:
 
     Args:
         y (array-like): One label of any type for each node, or 0/1 in a column for each of several
-            labels. Negative numbers and NaN mean that there is none.
+            labels; a single column is one label. Negative numbers, NaN and :obj:`None` mean that
+            there is none.
         train (Tensor): The training nodes, which need labels.
         num_nodes (int): The number of nodes.
     """
-    values = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
-    if values.ndim not in (1, 2) or len(values) != num_nodes:
-        raise ValueError(
-            f"'y' must be [{num_nodes}] or [{num_nodes}, num_labels] (got {list(values.shape)})"
-        )
+    values, missing = as_labels(y, num_nodes)
+    check_present(missing[train.numpy()], "train_mask")
     if values.ndim == 2:
-        return Targets(values, np.arange(values.shape[1]))
-    values = _as_labels(values)
-    chosen = values[train.numpy()]
-    if np.issubdtype(chosen.dtype, np.number) and (missing := int((chosen < 0).sum())):
-        raise ValueError(
-            f"'train_mask' holds {missing} nodes with a negative label, which stands for none: "
-            f"leave them out of it"
-        )
-    classes = np.unique(chosen)
+        return Targets(values, missing, np.arange(values.shape[1]))
+    classes = np.unique(values[train.numpy()])
     if len(classes) < 2:
         raise ValueError(
             f"training nodes have one class only ({_examples(classes)}): there is nothing to tell "
             f"apart"
         )
-    return Targets(values, classes)
+    return Targets(values, missing, classes)
 
 
-def _as_labels(values: np.ndarray) -> np.ndarray:
-    r"""Whole numbers where they are whole, with -1 for NaN; strings otherwise."""
+def as_labels(y: Any, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    r"""Labels in an array that can be sorted, and which of them are missing."""
+    values = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
+    if values.ndim not in (1, 2) or len(values) != num_nodes:
+        raise ValueError(
+            f"'y' must be [{num_nodes}] or [{num_nodes}, num_labels] (got {list(values.shape)})"
+        )
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim == 2:
+        return _several(values)
+    if values.dtype == object:
+        return _objects(values)
     if np.issubdtype(values.dtype, np.floating):
-        whole = np.where(np.isnan(values), -1, values)
+        missing = np.isnan(values) | (values < 0)
+        whole = np.where(missing, -1, values)
         if not (np.isfinite(whole).all() and (whole == np.round(whole)).all()):
             raise ValueError(
                 "'y' must hold classes, not measurements (got numbers that are not whole)"
             )
-        return whole.astype(np.int64)
-    return values if np.issubdtype(values.dtype, np.number) else values.astype(str)
+        return whole.astype(np.int64), missing
+    if np.issubdtype(values.dtype, np.signedinteger):
+        return values, values < 0
+    return values, np.zeros(num_nodes, bool)
+
+
+def check_present(missing: np.ndarray, name: str) -> None:
+    r"""A :class:`ValueError` if some of the nodes have no label."""
+    if missing.any():
+        raise ValueError(
+            f"'{name}' holds {int(missing.sum())} nodes without a label (negative, NaN or None "
+            f"stand for none): leave them out of it"
+        )
+
+
+def _several(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    numbers = values.astype(np.float64)
+    missing = np.asarray((np.isnan(numbers) | (numbers < 0)).any(axis=1))
+    wrong = ~np.isin(numbers[~missing], (0, 1))
+    if wrong.any():
+        raise ValueError(
+            f"'y' must be 0 or 1 for every label (got {_examples(numbers[~missing][wrong])})"
+        )
+    return numbers, missing
+
+
+def _objects(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    r"""Python objects: text, or whatever numpy makes of those that are there."""
+    missing = np.array([value is None or value != value for value in values], bool)
+    present = values[~missing].tolist()
+    kinds = {type(value) for value in present}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"'y' mixes {', '.join(sorted(kind.__name__ for kind in kinds))}: give all labels as "
+            f"one type"
+        )
+    plain = np.array(present) if present else np.zeros(0, np.int64)
+    filled = np.full(len(values), plain[0] if present else -1, plain.dtype)
+    filled[~missing] = plain
+    if not np.issubdtype(plain.dtype, np.number):
+        return filled, missing
+    inner, more = as_labels(filled, len(filled))
+    return inner, missing | more
 
 
 def _examples(values: np.ndarray) -> str:

@@ -1,0 +1,35 @@
+r"""A group whose commands are imported when they are run, so that help comes at once."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import final
+
+import click
+
+
+@final
+class LazyGroup(click.Group):
+    r"""All commands by name: where each is, and what it does in a line."""
+
+    places: dict[str, tuple[str, str]] = {
+        "bench": ("meanmax.cli.bench:bench", "Time the aggregators or layers beside their peers."),
+        "data": ("meanmax.cli.data:data", "List, show, fetch and check data sets."),
+    }
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        r"""All names."""
+        return sorted(self.places)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        r"""The command, imported now."""
+        if cmd_name not in self.places:
+            return None
+        module, attribute = self.places[cmd_name][0].split(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        r"""The list in the help, without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.places[name][1]) for name in sorted(self.places)])
