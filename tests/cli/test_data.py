@@ -63,6 +63,13 @@ def test_show_counts_an_own_graph(folder):
     assert (counted["homophily"], counted["components"], counted["isolated"]) == (0.0, 1, 0)
 
 
+def test_show_keeps_the_direction_of_an_own_graph_if_asked(folder):
+    assert not json.loads(invoke("show", folder, "--json").stdout)["statistics"]["directed"]
+    result = invoke("show", folder, "--directed", "--json")
+    assert json.loads(result.stdout)["statistics"]["directed"], result.output
+    assert_message(invoke("show", "karate", "--directed"), "'directed' is for graphs of your own")
+
+
 def test_show_prints_licence_and_source():
     result = invoke("show", "karate")
     assert result.exit_code == 0, result.output

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from meanmax.data import Dataset
+from meanmax.data import Dataset, Split
 from meanmax.data.errors import DataError
 
 FIELDS = {
@@ -33,6 +33,23 @@ def test_several_labels():
     dataset = Dataset("d", **FIELDS | {"y": torch.tensor([[0.0, 1.0], [nan, nan], [1.0, 1.0]])})
     assert dataset.task == "multilabel"
     assert dataset.labelled.tolist() == [True, False, True]
+
+
+def test_it_shows_itself_shortly():
+    assert repr(Dataset("d", **FIELDS)) == (
+        "Dataset(d: 3 nodes, 2 stored edges, 2 features, 2 classes)"
+    )
+    several = Dataset(
+        "d",
+        **FIELDS | {"y": torch.ones(3, 2)},
+        edge_weight=torch.ones(2),
+        graph_ptr=torch.tensor([0, 2, 3]),
+        split=Split(torch.tensor([0]), torch.tensor([1]), torch.tensor([2]), "mine"),
+    )
+    assert repr(several) == (
+        "Dataset(d: 2 graphs, 3 nodes, 2 stored edges with weights, 2 features, 2 labels, "
+        "split 'mine')"
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from meanmax.data.fingerprint import fingerprint
 from meanmax.data.split import Split
 from meanmax.graph import SparseFeatures
 
-X = [[0.0, 2.0], [1.0, 0.0], [0.0, 0.0]]
+X = [[3.0, 2.0], [1.0, 4.0], [0.0, 0.0]]
+FEW = [[0.0, 2.0], [1.0, 0.0], [-0.0, 0.0]]
 BASE = Dataset(
     "a",
     torch.tensor(X),
@@ -31,10 +32,45 @@ def test_it_is_the_sha256_of_named_arrays_in_order():
     text += b"source <i8 (3,)\n" + struct.pack("<3q", 1, 0, 2)
     text += b"target <i8 (3,)\n" + struct.pack("<3q", 0, 1, 1)
     text += b"weight <f4 (3,)\n" + struct.pack("<3f", 1, 2, 3)
-    text += b"x <f4 (3, 2)\n" + struct.pack("<6f", 0, 2, 1, 0, 0, 0)
+    text += b"x <f4 (3, 2)\n" + struct.pack("<6f", 3, 2, 1, 4, 0, 0)
     text += b"y <i8 (3,)\n" + struct.pack("<3q", 0, 1, -1)
     text += b"graphs <i8 (2,)\n" + struct.pack("<2q", 0, 3)
     assert fingerprint(BASE) == hashlib.sha256(text).hexdigest()
+
+
+def test_features_that_are_mostly_zero_are_hashed_as_sparse():
+    text = b"meanmax data 1\n"
+    text += b"source <i8 (3,)\n" + struct.pack("<3q", 1, 0, 2)
+    text += b"target <i8 (3,)\n" + struct.pack("<3q", 0, 1, 1)
+    text += b"columns <i8 (2,)\n" + struct.pack("<2q", 1, 0)
+    text += b"pointer <i8 (4,)\n" + struct.pack("<4q", 0, 1, 2, 2)
+    text += b"values <f4 (2,)\n" + struct.pack("<2f", 2, 1)
+    text += b"shape <i8 (2,)\n" + struct.pack("<2q", 3, 2)
+    text += b"y <i8 (3,)\n" + struct.pack("<3q", 0, 1, -1)
+    text += b"graphs <i8 (2,)\n" + struct.pack("<2q", 0, 3)
+    dataset = changed(x=SparseFeatures.from_dense(FEW), edge_weight=None)
+    assert fingerprint(dataset) == hashlib.sha256(text).hexdigest()
+
+
+@pytest.mark.parametrize("x", [X, FEW, [[-0.0, 2.0], [1.0, 4.0], [3.0, 0.0]]])
+def test_dense_or_sparse_does_not_count(x):
+    sparse = SparseFeatures.from_dense(x)
+    assert fingerprint(changed(x=torch.tensor(x))) == fingerprint(changed(x=sparse))
+    assert torch.equal(sparse.to_dense(), torch.tensor(x))  # nothing was changed on the way
+
+
+def test_stored_zeros_do_not_count():
+    stored = SparseFeatures.from_dense(FEW)
+    stored = stored.with_value(torch.tensor([0.0, 1.0]))
+    assert fingerprint(changed(x=stored)) == fingerprint(
+        changed(x=torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0]]))
+    )
+    assert stored.value.tolist() == [0.0, 1.0]
+
+
+def test_weights_of_one_are_none():
+    ones = changed(edge_weight=torch.ones(3))
+    assert fingerprint(ones) == fingerprint(changed(edge_weight=None)) != fingerprint(BASE)
 
 
 def test_the_order_of_edges_and_names_do_not_count():
@@ -53,8 +89,8 @@ def test_the_order_of_edges_and_names_do_not_count():
 @pytest.mark.parametrize(
     "fields",
     [
-        {"x": torch.tensor([[0.0, 2.0], [1.0, 0.0], [0.0, 1e-30]])},
-        {"x": SparseFeatures.from_dense(X)},
+        {"x": torch.tensor([[3.0, 2.0], [1.0, 4.0], [0.0, 1e-30]])},
+        {"x": SparseFeatures.from_dense(FEW)},
         {"y": torch.tensor([0, 1, 1])},
         {"edge_index": torch.tensor([[1, 0, 2], [0, 1, 0]])},
         {"edge_weight": torch.tensor([1.0, 2.0, 4.0])},

@@ -31,7 +31,7 @@ def own(monkeypatch):
     """What the reader of a person's own graphs is asked for."""
     asked = []
 
-    def read_own(path, *, progress=None):
+    def read_own(path, *, directed=False, progress=None):
         asked.append(path)
         return load("karate")
 
@@ -53,3 +53,16 @@ def test_what_exists_is_a_path_but_names_come_first(own, tmp_path, monkeypatch):
     load("karate")
     load(tmp_path / "karate")
     assert own == ["mine", tmp_path / "karate"]
+
+
+def test_the_edges_of_ones_own_graph_may_keep_their_direction(tmp_path):
+    (tmp_path / "nodes.csv").write_text("id,f,label\na,1,x\nb,2,y\n")
+    (tmp_path / "edges.csv").write_text("source,target\na,b\n")
+    assert load(tmp_path, directed=True).edge_index.tolist() == [[0], [1]]
+    assert load(tmp_path).edge_index.size(1) == 2
+
+
+@pytest.mark.parametrize("name", ["karate", "cora", "sbm:nodes=100,edges=300"])
+def test_sets_of_the_catalogue_have_no_direction(name):
+    with pytest.raises(DataError, match="'directed' is for graphs of your own"):
+        load(name, directed=True)

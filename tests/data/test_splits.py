@@ -113,13 +113,17 @@ def test_keys_decide_who_trains():
 @pytest.mark.parametrize("scheme", ["citation", "amazon"])
 def test_a_class_with_too_few_nodes_is_named(scheme):
     dataset = labelled([0] * 2000 + [1] * 20)
-    with pytest.raises(DataError, match=r"class 'c1' of 'made up' has 20 labelled nodes, too few"):
+    with pytest.raises(
+        DataError, match=r"class 'c1' of 'made up' has 20 labelled nodes, too few"
+    ) as caught:
         make_split(dataset, scheme)
+    assert str(caught.value).endswith("use the scheme 'balanced' (3 per class) or 'random'")
 
 
 def test_balanced_needs_three_of_each_class():
-    with pytest.raises(DataError, match="class 'c1' of 'made up' has 2 labelled nodes"):
+    with pytest.raises(DataError, match="class 'c1' of 'made up' has 2 labelled nodes") as caught:
         make_split(labelled([0, 0, 0, 1, 1]))
+    assert str(caught.value).endswith("merge classes, or use the scheme 'random'")
 
 
 def test_citation_needs_enough_nodes_to_test():
@@ -142,9 +146,16 @@ def test_inductive_keeps_graphs_whole():
 def test_inductive_refuses_a_given_split_that_divides_a_graph():
     given = Split(torch.tensor([0]), torch.tensor([1]), torch.tensor([2, 3]), "mine")
     dataset = labelled([0, 1, 0, 1], graph_ptr=torch.tensor([0, 2, 4]), split=given)
-    with pytest.raises(DataError, match="divides one"):
-        make_split(dataset, "inductive")
+    for scheme in ("inductive", None):
+        with pytest.raises(DataError, match=r"divides 1 \(the first: graph 0.*scheme 'given'"):
+            make_split(dataset, scheme)
     assert make_split(dataset, "given") is given
+
+
+def test_a_given_split_of_whole_graphs_is_the_default():
+    given = Split(torch.tensor([0, 1]), torch.tensor([2]), torch.tensor([3]), "mine")
+    dataset = labelled([0, 1, 0, 1], graph_ptr=torch.tensor([0, 2, 3, 4]), split=given)
+    assert make_split(dataset) is given
 
 
 def test_default_scheme():

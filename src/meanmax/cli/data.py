@@ -36,6 +36,9 @@ data_dir = click.option(
     help="Folder to look in first and to download to. After it come the folder that the variable "
     "MEANMAX_DATA names, and your cache.",
 )
+directed = click.option(
+    "--directed", is_flag=True, help="Keep the direction of your own graph's edges."
+)
 as_json = click.option("--json", "print_json", is_flag=True, help="Print JSON instead of a table.")
 
 
@@ -68,11 +71,12 @@ def list_sets(data_dir: Path | None, print_json: bool) -> None:
 @data.command()
 @click.argument("name_or_path")
 @data_dir
+@directed
 @as_json
-def show(name_or_path: str, data_dir: Path | None, print_json: bool) -> None:
+def show(name_or_path: str, data_dir: Path | None, directed: bool, print_json: bool) -> None:
     r"""Show the statistics of a data set, or of your own graph, beside the paper's Table 1."""
     with _clear_errors(), _bars() as progress:
-        dataset = load(name_or_path, data_dir=data_dir, progress=progress)
+        dataset = load(name_or_path, data_dir=data_dir, directed=directed, progress=progress)
         counted = statistics(dataset)
     entry = CATALOG.get(name_or_path)
     facts = facts_of(name_or_path, dataset)

@@ -76,8 +76,8 @@ _NO_LICENCE = "No licence stated; distributed publicly for research."
 _PLANETOID = "Planetoid's files, github.com/kimiyoung/planetoid (Yang et al. 2016)"
 _AMAZON = "npz of github.com/shchur/gnn-benchmark (Shchur et al. 2018), largest component"
 _AMAZON_SUPPLY = (
-    "No hash of the public file is known to this version, so it is not downloaded. Get it from "
-    "github.com/shchur/gnn-benchmark, folder data/npz; its content is checked when it is read."
+    "It lies in github.com/shchur/gnn-benchmark, folder data/npz; a copy with other bytes than the "
+    "pinned one is accepted if it holds the same graph."
 )
 _SKLEARN = "BSD-3-Clause (scikit-learn); the data: CC BY 4.0 (UCI Machine Learning Repository)."
 # Fingerprints of the prepared graphs: copies of the files differ in bytes, not in content.

@@ -18,9 +18,14 @@ from meanmax.graph.checks import Normalize, SelfLoops
 UNLABELLED = -1
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     r"""Features, labels and edges of one graph or of several, checked and in a canonical order.
+
+    Example:
+        >>> from meanmax.data import load
+        >>> load("karate")
+        Dataset(karate: 34 nodes, 156 stored edges, 34 features, 4 classes)
 
     Args:
         name (str): What it is called in tables.
@@ -121,4 +126,15 @@ class Dataset:
         batch = self.graph_id if self.num_graphs > 1 else None
         return Graph.from_edge_index(
             self.edge_index, self.num_nodes, self.edge_weight, normalize, self_loops, batch=batch
+        )
+
+    def __repr__(self) -> str:
+        graphs = f"{self.num_graphs} graphs, " if self.num_graphs > 1 else ""
+        weights = "" if self.edge_weight is None else " with weights"
+        classes = "classes" if self.task == "multiclass" else "labels"
+        split = "" if self.split is None else f", split '{self.split.name}'"
+        return (
+            f"Dataset({self.name}: {graphs}{self.num_nodes} nodes, {self.edge_index.size(1)} "
+            f"stored edges{weights}, {self.num_features} features, {self.num_classes} {classes}"
+            f"{split})"
         )

@@ -7,6 +7,7 @@ from importlib.resources import files as resources
 
 _PLANETOID_PARTS = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
 _PLANETOID_URL = "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data/"
+_AMAZON_URL = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz/"
 _PPI_URL = "https://data.dgl.ai/dataset/"
 
 
@@ -45,7 +46,8 @@ def planetoid_files(name: str) -> tuple[File, ...]:
 
 def amazon_file(name: str, content: str) -> File:
     r"""The npz file of one of the two Amazon graphs."""
-    return replace(PINS[f"amazon_electronics_{name}.npz"], content=content)
+    file = PINS[f"amazon_electronics_{name}.npz"]
+    return replace(file, url=_AMAZON_URL + file.name, content=content)
 
 
 def _read_pins() -> dict[str, File]:

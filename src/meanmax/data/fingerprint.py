@@ -6,6 +6,7 @@ import hashlib
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from meanmax.data.dataset import Dataset
 from meanmax.graph import SparseFeatures
@@ -16,7 +17,8 @@ def fingerprint(dataset: Dataset) -> str:
     features, labels and where each graph begins. Names, notes and splits do not count.
 
     Two sources of one data set have the same fingerprint exactly if their prepared data are the
-    same, node for node.
+    same, node for node. How they are stored does not count: weights that are all 1 are as none, and
+    features of which at most half are not zero are hashed as sparse, the others as dense.
 
     Args:
         dataset (Dataset): Any data set.
@@ -33,19 +35,28 @@ def _parts(dataset: Dataset) -> dict[str, np.ndarray]:
     source, target = dataset.edge_index.numpy()
     order = _edge_order(source, target)
     parts = {"source": source[order], "target": target[order]}
-    if dataset.edge_weight is not None:
+    if dataset.edge_weight is not None and not bool((dataset.edge_weight == 1).all()):
         parts["weight"] = dataset.edge_weight.numpy()[order]
-    if isinstance(dataset.x, SparseFeatures):
-        rows = dataset.x.to_scipy()
-        rows.sort_indices()
-        parts["columns"] = rows.indices.astype(np.int64)
-        parts["pointer"] = rows.indptr.astype(np.int64)
-        parts["values"] = rows.data
-        parts["shape"] = np.array(rows.shape)
-    else:
-        parts["x"] = dataset.x.numpy()
+    parts |= _features(dataset.x)
     y = dataset.y if dataset.y.dim() == 1 else dataset.y.nan_to_num(-1.0).to(torch.int8)
     return parts | {"y": y.numpy(), "graphs": dataset.graph_ptr.numpy()}
+
+
+def _features(x: Tensor | SparseFeatures) -> dict[str, np.ndarray]:
+    value = x.value if isinstance(x, SparseFeatures) else x
+    if 2 * int(value.count_nonzero()) > x.size(0) * x.size(1):
+        dense = x.to_dense() if isinstance(x, SparseFeatures) else x
+        return {"x": dense.numpy() + np.float32(0)}  # -0 becomes 0
+    sparse = x if isinstance(x, SparseFeatures) else SparseFeatures.from_dense(x, x.dtype)
+    rows = sparse.to_scipy().copy()
+    rows.eliminate_zeros()
+    rows.sort_indices()
+    return {
+        "columns": rows.indices.astype(np.int64),
+        "pointer": rows.indptr.astype(np.int64),
+        "values": rows.data,
+        "shape": np.array(rows.shape),
+    }
 
 
 def _edge_order(source: np.ndarray, target: np.ndarray) -> np.ndarray | slice:

@@ -18,6 +18,7 @@ def load(
     *,
     data_dir: str | PathLike[str] | None = None,
     download: bool = True,
+    directed: bool = False,
     progress: Progress | None = None,
 ) -> Dataset:
     r"""Loads a data set of the catalogue by its name, or a person's own graph by its path.
@@ -38,21 +39,26 @@ def load(
             downloads to. (default: :obj:`None`)
         download (bool, optional): Whether missing files may be downloaded.
             (default: :obj:`True`)
+        directed (bool, optional): Whether the edges of a graph of one's own keep their direction;
+            otherwise each is stored both ways. (default: :obj:`False`)
         progress (callable, optional): Called with a name, bytes done and bytes in total.
             (default: :obj:`None`)
     """
     name = os.fspath(name_or_path)
     kind, _, options = name.partition(":")
-    if name in CATALOG and isinstance(name_or_path, str):
+    by_name = isinstance(name_or_path, str) and (name in CATALOG or kind == "sbm")
+    if by_name and directed:
+        raise DataError(f"'directed' is for graphs of your own; '{kind}' is undirected")
+    if by_name and name in CATALOG:
         return _load_by_name(name, data_dir, download, progress)
-    if kind == "sbm" and isinstance(name_or_path, str):
+    if by_name:
         from meanmax.data.sbm import sbm_from_options
 
         return sbm_from_options(options)
     if _is_path(name) or not isinstance(name_or_path, str):
         from meanmax.data.own import read_own
 
-        return read_own(name_or_path, progress=progress)
+        return read_own(name_or_path, directed=directed, progress=progress)
     raise DataError(unknown_name(name))
 
 

