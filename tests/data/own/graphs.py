@@ -115,7 +115,7 @@ def several_arrays():
     return {
         "edges": np.array([[0, 1], [1, 2], [3, 4]]),
         "graph_id": np.array([1, 1, 1, 2, 2]),
-        "split": np.array([0, 0, 0, 1, 2]),
+        "split": np.array([0, 0, 0, 1, 1]),
         "features": np.arange(10).reshape(5, 2),
         "labels": np.array([[0, 1], [1, 1], [0, 0], [1, 0], [1, 0]]),
     }

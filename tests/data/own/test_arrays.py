@@ -109,3 +109,24 @@ def test_other_byte_orders_and_types(tmp_path):
 def test_unused_tensors_are_noted(tmp_path):
     problems = check(graphs.tensors_file(tmp_path, edge_attr=torch.ones(2, 3)))
     assert any("edge_attr not used" in problem.message for problem in problems)
+
+
+@pytest.mark.parametrize("gap", ["-1", "nan", "NA", ""])
+def test_gaps_in_an_array_of_text(gap, tmp_path):
+    labels = np.array(["7", gap, "3", "3"])
+    dataset = read_own(graphs.benchmark_file(tmp_path, labels=labels))
+    assert (dataset.y.tolist(), dataset.class_names) == ([1, -1, 0, 0], ("3", "7"))
+
+
+def test_masks_of_several_splits(tmp_path):
+    masks = {name: np.zeros((4, 10), bool) for name in ("train_mask", "val_mask", "test_mask")}
+    with pytest.raises(OwnDataError, match=r"several splits .*\[4, 10\]\); .* train_mask\[:, 0\]"):
+        read_own(graphs.benchmark_file(tmp_path, **masks))
+
+
+@pytest.mark.parametrize("split, divided", [([0, 0, 0, 1, 1], 0), ([0, -1, 0, 1, 2], 1)])
+def test_splits_that_divide_a_graph_are_noted(split, divided, tmp_path):
+    problems = check(graphs.several_file(tmp_path, split=np.array(split)))
+    found = [problem for problem in problems if "the split divides" in problem.message]
+    assert [problem.severity for problem in found] == ["note"] * divided
+    assert all("1 graph (the first is number 2)" in problem.message for problem in found)

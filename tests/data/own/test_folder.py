@@ -4,7 +4,7 @@ import pyarrow.parquet
 import pytest
 import torch
 
-from meanmax.data.own import check, delimited, read_own
+from meanmax.data.own import OwnDataError, check, delimited, read_own
 
 from . import graphs
 
@@ -61,6 +61,20 @@ LABELS = {
     "numbers by size": ("label", ["10", "9", "10"], [1, 0, 1], ("9", "10")),
     "floats from a gap": ("label", ["1.0", "", "0.0"], [1, -1, 0], ("0", "1")),
     "names": ("class", ["b", "a", " b "], [1, 0, 1], ("a", "b")),
+    "gaps": ("label", ["NA", "b", "nan", "a"], [-1, 1, -1, 0], ("a", "b")),
+    "-1 for a gap": ("label", ["-1", "5", "0"], [-1, 1, 0], ("0", "5")),
+    "-1.0 for a gap": ("label", ["-1.0", "5.0", "nan", "0.0"], [-1, 1, -1, 0], ("0", "5")),
+    "-1 as a class": ("label", ["-1", "1", "1"], [0, 1, 1], ("-1", "1")),
+    "-1 among names": ("label", ["-1", "b", "b"], [0, 1, 1], ("-1", "b")),
+    "sodium": ("label", ["Na", "K", "K"], [1, 0, 0], ("K", "Na")),
+    "y": ("y", ["b", "a", "b"], [1, 0, 1], ("a", "b")),
+    "target": ("Target", ["b", "a", "b"], [1, 0, 1], ("a", "b")),
+    "gaps in columns": (
+        "label_x,label_y",
+        ["1,0", "0,1", "nan,NA"],
+        [[1, 0], [0, 1], None],
+        ("x", "y"),
+    ),
     "none": ("label", ["", "", ""], [-1, -1, -1], ()),
     "several": ("label", ["b|a", "", "c"], [[1, 1, 0], None, [0, 0, 1]], ("a", "b", "c")),
     "columns": ("label_x,label_y", ["1,0", "0,true", ","], [[1, 0], [0, 1], None], ("x", "y")),
@@ -145,3 +159,55 @@ def test_missing_file_says_what_to_supply(stem, advice, tmp_path):
     (problem,) = check(path)
     assert f"no {stem}.csv" in problem.message
     assert advice in problem.advice
+
+
+def parquet_nodes(tmp_path, columns, edges="0,1\n1,2\n"):
+    path = graphs.write(tmp_path / "mine", {"edges.csv": edges})
+    pyarrow.parquet.write_table(pa.table(columns), path / "nodes.parquet")
+    return path
+
+
+def test_nan_in_parquet_is_no_label(tmp_path):
+    nodes = {"id": [0, 1, 2], "f": [1.0, 2.0, 3.0], "label": pa.array([3.0, np.nan, 7.0])}
+    dataset = read_own(parquet_nodes(tmp_path, nodes))
+    assert (dataset.y.tolist(), dataset.class_names) == ([0, -1, 1], ("3", "7"))
+
+
+@pytest.mark.parametrize(
+    "kind, good, alike", [("float64", 2**53 - 1, 2e19), ("float32", 2**24 - 1, 2**25)]
+)
+def test_float_identifiers_that_look_alike(kind, good, alike, tmp_path):
+    nodes = {"id": np.array([1, 2, good], kind), "f": [1, 2, 3], "label": ["x", "y", "y"]}
+    path = parquet_nodes(tmp_path, nodes, f"1,2\n2,{good}\n")
+    assert read_own(path).node_ids.tolist() == ["1", "2", str(good)]
+    table = pa.table({"source": np.array([1, alike], kind), "target": [2, 2]})
+    pyarrow.parquet.write_table(table, path / "edges.parquet")
+    (path / "edges.csv").unlink()
+    with pytest.raises(OwnDataError, match="'source' holds .* too large to tell integers apart"):
+        read_own(path)
+    path = parquet_nodes(tmp_path / "ids", {**nodes, "id": np.array([1, 2, alike], kind)})
+    with pytest.raises(OwnDataError, match="'id' holds .* too large to tell integers apart"):
+        read_own(path)
+
+
+def test_many_groups_of_rows_are_one_table(tmp_path):
+    path = graphs.write(tmp_path / "mine", {"edges.csv": "n0,n1\n"})
+    columns = {"id": [f"n{n}" for n in range(7)], "f": range(7), "label": [*"abcabc", None]}
+    pyarrow.parquet.write_table(pa.table(columns), path / "nodes.parquet", row_group_size=2)
+    dataset = read_own(path)
+    assert dataset.node_ids.tolist() == columns["id"]
+    assert dataset.x.flatten().tolist() == list(range(7))
+    assert dataset.y.tolist() == [0, 1, 2, 0, 1, 2, -1]
+
+
+@pytest.mark.parametrize("column", [[[1], [2], [3]], [{"a": 1}] * 3])
+def test_nested_columns_are_refused(column, tmp_path):
+    path = parquet_nodes(tmp_path, {"id": [0, 1, 2], "f": column})
+    with pytest.raises(OwnDataError, match="column 'f' holds (list|struct)"):
+        read_own(path)
+
+
+def test_splits_may_be_numbered(tmp_path):
+    nodes = "id,f,label,split\n0,1,a,0\n1,2,b,1\n2,3,a,2\n3,1,b,-1\n4,1,b,Testing\n"
+    split = read_own(graphs.csv_folder(tmp_path, nodes, "0,1\n")).split
+    assert [part.tolist() for part in (split.train, split.val, split.test)] == [[0], [1], [2, 4]]

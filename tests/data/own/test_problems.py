@@ -37,15 +37,66 @@ WRONG = {
         [("edges.csv", 3, "has 1 cells"), ("edges.csv", 4, "'zoe'")],
     ),
     "an open quotation": (NODES, 'source,target\na,b\n"b,c\n', [("edges.csv", 3, "not closed")]),
+    "a quotation open to the end": (
+        'id,f,label\na,1,x\nb,2,y\nc,3,"x\nd,4,y\ng,1,x\n',
+        "a,b\n",
+        [("nodes.csv", 4, "a quotation mark is opened and not closed")],
+    ),
+    "a quotation open over many rows": (
+        'id,f,label\na,1,"x\n' + "b,2,y\n" * 30_000,
+        "a,b\n",
+        [("nodes.csv", 2, "as if a quotation mark were opened and not closed")],
+    ),
+    "text after a quotation": (
+        'id,f,label\na,1,"x\nb,2,"y"\nc,3,x\n',
+        "a,b\n",
+        [("nodes.csv", 2, "text follows a closing quotation mark")],
+    ),
+    "rows within a quotation": (
+        'id,f,label\na,1,"x\nb,2,y"\nc,3,x\nd,4,y\n',
+        "c,d\n",
+        [("nodes.csv", 2, "'label' has a line break (got 'x\\nb,2,y')")],
+    ),
     "a cell over two lines": (
         'id,f,label\n"a\nb",1,x\nc,many,y\nd,1,y\n',
         "c,d\n",
-        [("nodes.csv", 4, "feature 'f' is not a number (got 'many')")],
+        [
+            ("nodes.csv", 2, "'id' has a line break"),
+            ("nodes.csv", 4, "feature 'f' is not a number (got 'many')"),
+        ],
     ),
     "a wrong row over two lines": (
-        'id,f,label\n\n"a\nb",many,x\nc,1,y\nd,1,y\n',
+        'id,f,label\n\na,"many\nmore",x\nc,1,y\nd,1,y\n',
         "c,d\n",
-        [("nodes.csv", 3, "feature 'f' is not a number (got 'many')")],
+        [("nodes.csv", 3, "feature 'f' is not a number")],
+    ),
+    "other spellings of numbers": (
+        "id,f,label\n1,1,x\n2,2,y\n3.0,3,y\n",
+        "source,target\n1.0,2\n2.5,2\n3,2\n",
+        [
+            ("edges.csv", 2, "source '1.0' is not among the nodes, but '1' is: write identifiers"),
+            ("edges.csv", 3, "source '2.5' is not among the nodes"),
+            ("edges.csv", 4, "source '3' is not among the nodes, but '3.0' is"),
+        ],
+    ),
+    "a decimal comma": (
+        "id;f;g;label\na;1,5;1;x\nb;2,5;2;y\nc;3,5;3,5;y\n",
+        "source;target;weight\na;b;0,5\n",
+        [
+            ("nodes.csv", 2, "column 'f' holds text (such as '1,5')"),
+            ("nodes.csv", 4, "feature 'g' is not a number (got '3,5'): write a decimal point"),
+            ("edges.csv", 2, "written with a decimal point (got '0,5')"),
+        ],
+    ),
+    "names for labels": (
+        "id,f,label\n" + "".join(f"{n},1,name{n}\n" for n in range(21)),
+        "0,1\n",
+        [("nodes.csv", None, "each of 21 labels stands at one node only")],
+    ),
+    "two likely labels": (
+        "id,f,y,target\na,1,x,x\n",
+        "a,a\n",
+        [("nodes.csv", None, "more than one column of classes")],
     ),
     "four columns without names": (NODES, "a,b,1,1\n", [("edges.csv", 1, "one column 'source'")]),
     "two sources": (NODES, "source,from,target\na,a,b\n", [("edges.csv", 1, "one column")]),
@@ -153,7 +204,11 @@ NOTES = {
     "few": (NODES, EDGES, None, "2 classes have 20 or fewer labelled nodes ('x': 2, 'y': 1)"),
     "unused": (NODES, "source,target,since\na,b,1\nb,c,2\n", None, "'since' are not used"),
     "no labels": ("id,f\na,1\nb,1\nc,1\n", EDGES, None, "no node has a label"),
-    "a class nan": (NODES.replace("3,x", "3,nan"), EDGES, None, "'nan' is read as the name"),
+    "a class none": (NODES.replace("3,x", "3,none"), EDGES, None, "'none' is read as the name"),
+    "a gap": (NODES.replace("3,x", "3,NaN"), EDGES, None, "'NaN' as label is read as none"),
+    "names": (NODES.replace("3,x", "3,z"), EDGES, None, "each of 3 labels stands at one node"),
+    "y": (NODES.replace("label", "Y"), EDGES, None, "'Y' is read as the label"),
+    "y and label": (NODES.replace("f,", "y,"), EDGES, None, "'y' beside 'label' is read as a feat"),
     "no label": (
         "id,f,label,split\na,1,x,train\nb,1,y,train\nc,1,,test\n",
         EDGES,
@@ -182,6 +237,11 @@ def test_notes_do_not_stop(case, tmp_path):
     found = [problem for problem in check(path) if message in problem.message]
     assert [(problem.severity, problem.line) for problem in found] == [("note", line)]
     assert read_own(path).num_nodes == 3
+
+
+def test_notes_come_with_the_data_set(tmp_path):
+    dataset = read_own(graphs.csv_folder(tmp_path, NODES.replace("3,x", "3,NA"), EDGES))
+    assert any("'NA' as label is read as none" in note for note in dataset.notes)
 
 
 def test_masses_of_problems_are_counted(tmp_path):

@@ -99,3 +99,10 @@ def test_check_of_a_good_graph_has_notes_only(tmp_path):
     problems = check(graphs.csv_folder(tmp_path))
     assert [problem.severity for problem in problems] == ["note"]
     assert "1 node without edges ('dan')" in problems[0].message
+
+
+def test_check_may_keep_directions(tmp_path):
+    path = graphs.csv_folder(tmp_path, edges="source,target,weight\nann,bob,1\nbob,ann,2\n")
+    said = [any("another weight" in problem.message for problem in check(path, directed=directed))
+            for directed in (False, True)]  # fmt: skip
+    assert said == [True, False]

@@ -134,7 +134,9 @@ def test_parquet_with_a_pickled_type_runs_nothing(tmp_path):
 @pytest.mark.parametrize("saved", [collections.Counter(a=1), Data, os.getcwd, [Data()], 3, None])
 def test_other_objects_in_a_pt_file(saved, tmp_path):
     torch.save(saved, tmp_path / "a.pt")
-    with pytest.raises(OwnDataError, match=r"a\.pt: (is not a readable|holds no tensor)"):
+    with pytest.raises(
+        OwnDataError, match=r"a\.pt: (is not a readable|holds objects other|holds no tensor)"
+    ):
         read_own(tmp_path / "a.pt")
 
 
@@ -213,3 +215,57 @@ def test_endless_identifiers(tmp_path):
     path = graphs.csv_folder(tmp_path, f"id,f\na,1\n{'b' * 1001},1\n", "a,a\n")
     with pytest.raises(OwnDataError, match="nodes.csv:3: the identifier is longer than 1000"):
         read_own(path)
+
+
+def test_short_identifiers_beside_a_long_one_stop_early(tmp_path, monkeypatch):
+    monkeypatch.setattr(contents, "memory", lambda: 1 << 22)
+    rows = "".join(f"{number},1\n" for number in range(1000))
+    path = graphs.csv_folder(tmp_path, f"id,f\n{rows}{'b' * 1000},1\n", "0,1\n")
+    with pytest.raises(OwnDataError, match="takes 4,004,000 bytes unpacked"):
+        read_own(path)
+
+
+def repacked(path):
+    """The same members, now deflated."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    path.write_bytes(out.getvalue())
+    return path
+
+
+def test_a_deflated_pt_stops_before_it_is_unpacked(tmp_path, monkeypatch):
+    path = repacked(graphs.tensors_file(tmp_path, x=torch.zeros(4, 1 << 18)))
+    assert read_own(path).num_features == 1 << 18
+    monkeypatch.setattr(contents, "memory", lambda: 1 << 20)
+    assert path.stat().st_size < 1 << 19
+    with pytest.raises(OwnDataError, match="takes 4,.* bytes unpacked, more than half"):
+        read_own(path)
+
+
+REPEATED = {
+    "numbers": np.zeros(10**6),
+    "texts": pa.array(["x" * 1000]).take(pa.array(np.zeros(10**4, int))),
+    "bytes": pa.array([b"x" * 1000]).take(pa.array(np.zeros(10**4, int))),
+    "fixed": pa.array([b"x" * 1000], pa.binary(1000)).take(pa.array(np.zeros(10**4, int))),
+}
+
+
+@pytest.mark.parametrize("kind", REPEATED)
+def test_parquet_of_one_repeated_value_stops_early(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(contents, "memory", lambda: 1 << 22)
+    path = graphs.write(tmp_path / "mine", {"edges.csv": "a,b\n"})
+    pyarrow.parquet.write_table(pa.table({"id": REPEATED[kind]}), path / "nodes.parquet")
+    assert (path / "nodes.parquet").stat().st_size < 1 << 16
+    with pytest.raises(OwnDataError, match="bytes unpacked, more than half"):
+        read_own(path)
+
+
+@pytest.mark.parametrize("make", [tensors_and_an_object, data_with_an_object])
+def test_the_refusal_does_not_say_how_to_run_it(make, tmp_path):
+    path = make(tmp_path, Malicious(tmp_path / "proof"))
+    with pytest.raises(OwnDataError, match=r"other than tensors \(\w+\.mkdir\); nothing") as caught:
+        read_own(path)
+    assert "weights_only" not in str(caught.value)
+    assert "trusted" not in str(caught.value)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from meanmax.data.own.labels import class_order
+from meanmax.data.own.labels import class_order, without_gaps
 from meanmax.data.own.parts import Labels
 from meanmax.data.own.problems import Findings
 
@@ -116,8 +116,16 @@ class Arrays:
         if array.ndim == 2:
             return self._several(name, array, names)
         if array.dtype.kind == "U":
-            return _by_name(np.char.strip(array))
+            return self._by_name(np.char.strip(array))
         return self._classes(name, array, names)
+
+    def _by_name(self, array: np.ndarray) -> Labels:
+        different, index = np.unique(array, return_inverse=True)
+        cells = without_gaps([str(cell) for cell in different], self.file, self.findings)
+        names = class_order(set(cells) - {""})
+        number = {name: position for position, name in enumerate(names)}
+        codes = np.array([number.get(cell, -1) for cell in cells], np.int64)
+        return Labels(codes[index], tuple(names))
 
     def _classes(self, name: str, array: np.ndarray, names: list[str] | None) -> Labels:
         if array.dtype.kind == "f":
@@ -175,6 +183,9 @@ class Arrays:
         for part, name in enumerate(names):
             if name not in self.arrays:
                 continue
+            if self.arrays[name].ndim == 2:
+                self.fail(f"{name!r} holds several splits (got {list(self.arrays[name].shape)})",
+                          f"save one of them, such as {name}[:, 0]")  # fmt: skip
             mask = self.get(name, "iub", (1,))
             if mask.size != num_nodes or (mask.size and not np.isin(mask, (0, 1)).all()):
                 self.fail(f"{name!r} must say true or false for each of {num_nodes} nodes",
@@ -202,9 +213,3 @@ class Arrays:
             self.fail(f"{name!r} must hold a different identifier for each of {num_nodes} nodes",
                       "correct or remove it")  # fmt: skip
         return ids
-
-
-def _by_name(cells: np.ndarray) -> Labels:
-    names = class_order({str(cell) for cell in cells} - {""})
-    number = {name: position for position, name in enumerate(names)}
-    return Labels(np.array([number.get(str(cell), -1) for cell in cells], np.int64), tuple(names))

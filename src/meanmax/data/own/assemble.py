@@ -42,7 +42,11 @@ def assemble(parts: Parts, directed: bool, findings: Findings) -> Dataset:
         node_ids=nodes.ids,
         graph_ptr=torch.from_numpy(ptr.astype(np.int64)),
         split=split,
-        notes=(f"own graph from {parts.nodes.file}", f"edges {way}, repeated ones merged"),
+        notes=(
+            f"own graph from {parts.nodes.file}",
+            f"edges {way}, repeated ones merged",
+            *map(str, findings.notes),
+        ),
     )
 
 
@@ -128,8 +132,19 @@ def _check_labels(nodes: Nodes, findings: Findings) -> None:
         name = nodes.labels.names[int(counts.argmax())]
         findings.error(nodes.file, None, f"all labels are the one class {name!r}",
                        "label nodes of at least two classes")  # fmt: skip
+    if counts.max() == 1:
+        _report_distinct(nodes, int(counts.sum()), findings)
     if nodes.split is None:
         _note_small_classes(nodes, counts, findings)
+
+
+def _report_distinct(nodes: Nodes, count: int, findings: Findings) -> None:
+    """Gephi and others call the name that they display at a node its label."""
+    if count > 1:
+        report = findings.error if count > PER_CLASS else findings.note
+        message = f"each of {count:,} labels stands at one node only, like a name and not a class"
+        advice = "if it is what a program displays, rename it, and call the class 'label'"
+        report(nodes.file, None, message, advice)
 
 
 def _note_small_classes(nodes: Nodes, counts: np.ndarray, findings: Findings) -> None:
@@ -167,8 +182,21 @@ def _split(nodes: Nodes, findings: Findings) -> Split | None:
     elif not val.size:
         findings.note(nodes.file, None, "the split has no validation nodes",
                       "mark some 'val': models are selected on them")  # fmt: skip
+    _note_divided_graphs(nodes, used, findings)
     parts = [torch.from_numpy(part) for part in (train, val, test)]
     return Split(parts[0], parts[1], parts[2], name="own")
+
+
+def _note_divided_graphs(nodes: Nodes, used: np.ndarray, findings: Findings) -> None:
+    if nodes.graph_ptr is None or nodes.graph_ptr.size < 3:
+        return
+    graph = np.repeat(np.arange(nodes.graph_ptr.size - 1), np.diff(nodes.graph_ptr))
+    pairs = np.unique(np.stack([graph, used])[:, used >= 0], axis=1)
+    divided = np.flatnonzero(np.bincount(pairs[0]) > 1)
+    if divided.size:
+        message = f"the split divides {_count(divided.size, 'graph')} (the first is number "
+        message += f"{divided[0] + 1}), so that parts of it see each other"
+        findings.note(nodes.file, None, message, "put all nodes of a graph in one part")
 
 
 def _count(number: int, thing: str) -> str:

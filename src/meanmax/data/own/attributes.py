@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from meanmax.data.own.contents import check_size
 from meanmax.data.own.edges import WEIGHTS, read_edges
-from meanmax.data.own.nodes import IDS, read_nodes
+from meanmax.data.own.nodes import IDS, read_nodes, role
 from meanmax.data.own.parts import Parts
 from meanmax.data.own.problems import Findings
 from meanmax.data.own.table import LARGE, Table
@@ -48,6 +48,7 @@ def read_attributed(path: Path, graph: AttributedGraph, findings: Findings) -> P
     extra = [name for name in names if name != "id" and name.lower() in IDS]
     for name in extra:  # the identifier is the format's own
         names.pop(name)
+    _leave_out_empty(path.name, graph, names, findings)
     nodes = read_nodes(
         Table(
             path.name,
@@ -69,6 +70,19 @@ def read_attributed(path: Path, graph: AttributedGraph, findings: Findings) -> P
     )
     edges.says_directed = graph.directed
     return Parts(path.name.split(".")[0], nodes, edges)
+
+
+def _leave_out_empty(
+    file: str, graph: AttributedGraph, names: dict[str, None], findings: Findings
+) -> None:
+    """Programs such as yEd write a description and an address of every node, mostly empty."""
+    filled = {name for row in graph.nodes for name in row if row[name] not in ("", None)}
+    empty = [name for name in names if name not in filled and role(name) == "feature"]
+    for name in empty:
+        names.pop(name)
+    if empty:
+        shown = ", ".join(map(repr, empty[:8]))
+        findings.note(file, None, f"{shown} of all nodes empty, not used", "fill in what matters")
 
 
 def _columns(

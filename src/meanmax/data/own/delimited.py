@@ -76,6 +76,7 @@ def read_rows(path: Path, findings: Findings, progress: Progress | None) -> Rows
     if not first:
         findings.fail(path.name, None, "is empty", "write a line of column names and the rows")
     text.delimiter = "\t" if ".tsv" in path.suffixes else max(",;\t", key=first.count)
+    _check_quotes(path.name, text, findings)
     wrong: list[Any] = []
     advice = "repair it, or export it anew as comma separated values in UTF-8"
     with findings.parsing(path.name, "table", advice):
@@ -97,27 +98,43 @@ class _Text:
         return next((line.strip().decode() for line in lines if line.strip()), "")
 
     def width(self) -> int:
-        return len(next(row for row in self._csv() if row))
+        return len(next(row for row in self.rows() if row))
 
     def lines(self) -> Iterator[int]:
         """The line of each row: blank lines are none, quoted cells may run over several."""
         if not self.quoted:
             yield from (n for n, line in enumerate(self.data.splitlines(), 1) if line)
             return
-        rows, end = self._csv(), 0
-        try:
-            for row in rows:
-                if row:
-                    yield end + 1
-                end = rows.line_num
-        except csv.Error:  # a cell beyond its limit: the lines after it stay unknown
-            return
+        rows, end = self.rows(), 0
+        for row in rows:
+            if row:
+                yield end + 1
+            end = rows.line_num
 
-    def _csv(self) -> Any:
+    def rows(self) -> Any:
         text = io.TextIOWrapper(io.BytesIO(self.data), encoding="utf-8", newline="")
         if self.quoted:
-            return csv.reader(text, delimiter=self.delimiter)
+            return csv.reader(text, delimiter=self.delimiter, strict=True)
         return csv.reader(text, delimiter=self.delimiter, quoting=csv.QUOTE_NONE)
+
+
+def _check_quotes(file: str, text: _Text, findings: Findings) -> None:
+    """A quotation mark that is never closed would make one cell of all the rows after it."""
+    if not text.quoted:
+        return
+    rows, end = text.rows(), 0
+    try:
+        for _ in rows:
+            end = rows.line_num
+    except csv.Error as error:
+        if "end of data" in str(error):
+            message = "a quotation mark is opened and not closed"
+        elif "limit" in str(error):
+            message = "a cell is too long, as if a quotation mark were opened and not closed"
+        else:
+            message = "text follows a closing quotation mark"
+        advice = "close it, and write a quotation mark inside a quoted cell twice"
+        findings.fail(file, end + 1, message, advice)
 
 
 def _parse(text: _Text, wrong: list[Any], file: str, progress: Progress | None) -> list[Any]:
@@ -177,8 +194,6 @@ def _report_wrong(file: str, wrong: list[Any], text: _Text, findings: Findings) 
 
     def describe(number: int) -> str:
         row = wrong[number]
-        if row.text.count('"') % 2:
-            return "a quotation mark is opened and not closed"
         return f"has {row.actual_columns} cells where the first line has {row.expected_columns}"
 
     advice = "give every line the same columns, and quote cells that contain the separator"

@@ -2,6 +2,7 @@ r"""A table of edges between the identifiers of a table of nodes."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,15 @@ import pyarrow.compute as pc
 
 from meanmax.data.own.parts import Edges
 from meanmax.data.own.problems import Findings
-from meanmax.data.own.table import GOOD, LARGE, Table, numbers, texts
+from meanmax.data.own.table import (
+    GOOD,
+    LARGE,
+    Table,
+    check_identifiers,
+    has_decimal_comma,
+    numbers,
+    texts,
+)
 
 SOURCES = ("source", "src", "from", "u", "head", "node1")
 TARGETS = ("target", "dst", "to", "v", "tail", "node2", "dest", "destination")
@@ -73,6 +82,7 @@ def _role(name: str) -> str:
 
 
 def _find(table: Table, side: str, nodes: Any, findings: Findings, named: bool) -> np.ndarray:
+    check_identifiers(table, side, findings)
     column = texts(table.columns[side])
     if column is None:
         kind = table.columns[side].type
@@ -85,11 +95,19 @@ def _find(table: Table, side: str, nodes: Any, findings: Findings, named: bool) 
         name = column[row].as_py()
         what = f"{side} {name[:60]!r} is not among the nodes" if name else f"{side} is empty"
         hint = " (columns without names; a header says 'source,target')" if row == 0 else ""
-        return table.place(row) + what + ("" if named else hint)
+        return table.place(row) + what + _near(name, nodes) + ("" if named else hint)
 
     advice = "add the node to the nodes file, or remove the edge"
     findings.each(table.file, np.flatnonzero(found < 0), table.line, describe, advice)
     return found.astype(np.int64)
+
+
+def _near(name: str, nodes: Any) -> str:
+    """A program that met a gap in the column may have written 1.0 for 1."""
+    other = name.split(".")[0] if re.fullmatch(r"-?[0-9]+\.0+", name) else f"{name}.0"
+    if not name or pc.index(nodes, pa.scalar(other, LARGE)).as_py() < 0:
+        return ""
+    return f", but {other[:60]!r} is: write identifiers alike in both files"
 
 
 def _read_weight(table: Table, findings: Findings) -> np.ndarray:
@@ -105,7 +123,8 @@ def _read_weight(table: Table, findings: Findings) -> np.ndarray:
     def describe(row: int) -> str:
         cell = table.columns["weight"][row].as_py()
         got = "nothing" if cell is None or cell == "" else repr(str(cell)[:40])
-        return f"{table.place(row)}the weight must be a finite number >= 0 (got {got})"
+        point = ", written with a decimal point" if has_decimal_comma(cell) else ""
+        return f"{table.place(row)}the weight must be a finite number >= 0{point} (got {got})"
 
     advice = "correct the weight, or remove the column to weigh all edges alike"
     findings.each(table.file, np.flatnonzero(wrong), table.line, describe, advice)

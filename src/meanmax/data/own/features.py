@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from meanmax.data.own.problems import Findings
-from meanmax.data.own.table import GOOD, MISSING, TEXT, Table, numbers
+from meanmax.data.own.table import GOOD, MISSING, TEXT, Table, has_decimal_comma, numbers
 
 Cells = dict[str, list[tuple[str, np.ndarray]]]  # what is wrong: columns and their rows
 
@@ -59,11 +59,14 @@ def _is_text(table: Table, name: str, state: np.ndarray, findings: Findings) -> 
     if 2 * text.size <= np.count_nonzero(state != MISSING):
         return False
     example = str(table.columns[name][int(text[0])].as_py())[:40]
+    advice = "remove it, or turn its values into columns of 0 and 1 (pandas.get_dummies)"
+    if has_decimal_comma(example):
+        advice = "write numbers with a decimal point"
     findings.error(
         table.file,
         table.line(int(text[0])),
         f"column {name!r} holds text (such as {example!r}), and features are numbers",
-        "remove it, or turn its values into columns of 0 and 1 (pandas.get_dummies)",
+        advice,
     )
     return True
 
@@ -79,6 +82,7 @@ def _report(
         row, name = int(rows[number]), cells[column[number]][0]
         cell = table.columns[name][row].as_py()
         got = "" if cell is None or cell == "" else f" (got {str(cell)[:40]!r})"
+        got += ": write a decimal point" if has_decimal_comma(cell) else ""
         return f"{table.place(row)}feature {name!r} {what}{got}"
 
     advice = "write a number; to fill gaps, 0 or the column's mean are common"

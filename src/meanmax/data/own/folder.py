@@ -2,19 +2,15 @@ r"""A folder with a table of edges and a table of nodes."""
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet
-
-from meanmax.data.own.contents import check_size
 from meanmax.data.own.delimited import read_rows
 from meanmax.data.own.edges import edge_columns, read_edges
 from meanmax.data.own.nodes import read_nodes
+from meanmax.data.own.parquet import read_parquet
 from meanmax.data.own.parts import Edges, Nodes, Parts
 from meanmax.data.own.problems import Findings, OwnDataError
-from meanmax.data.own.table import Table
+from meanmax.data.own.table import Table, check_names
 from meanmax.data.progress import Progress
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
@@ -59,47 +55,20 @@ def _find(folder: Path, stem: str, findings: Findings) -> Path | None:
 
 def _read_nodes(path: Path, findings: Findings, progress: Progress | None) -> Nodes:
     if path.suffix == ".parquet":
-        return read_nodes(_read_parquet(path, findings), findings)
+        return read_nodes(read_parquet(path, findings), findings)
     rows = read_rows(path, findings, progress)
-    _check_unique(path.name, rows.first, findings)
+    check_names(path.name, rows.first, findings)
     return read_nodes(rows.table(rows.first, header=True), findings)
 
 
 def _read_edges(path: Path, nodes: Nodes, findings: Findings, progress: Progress | None) -> Edges:
     assert nodes.ids is not None
     if path.suffix == ".parquet":
-        table = _read_parquet(path, findings)
+        table = read_parquet(path, findings)
         names, header = edge_columns(list(table.columns), path.name, findings)
         table = Table(path.name, dict(zip(names, table.columns.values(), strict=True)))
         return read_edges(table, nodes.ids, findings)
     rows = read_rows(path, findings, progress)
     names, header = edge_columns(rows.first, path.name, findings)
-    _check_unique(path.name, names, findings)
+    check_names(path.name, names, findings)
     return read_edges(rows.table(names, header), nodes.ids, findings, named=header)
-
-
-def _check_unique(file: str, names: list[str], findings: Findings) -> None:
-    for name, count in Counter(names).items():
-        if not name:
-            findings.fail(file, 1, "a column has no name", "name every column in the first line")
-        if count > 1:
-            findings.fail(file, 1, f"column {name!r} stands twice", "give columns different names")
-
-
-def _read_parquet(path: Path, findings: Findings) -> Table:
-    with findings.parsing(path.name, "Parquet file", "write it anew, for example with pandas"):
-        with pyarrow.parquet.ParquetFile(path) as file:
-            groups = range(file.metadata.num_row_groups)
-            size = sum(file.metadata.row_group(group).total_byte_size for group in groups)
-            check_size(path.name, size, findings)
-            read = file.read(use_threads=False)
-        read.validate(full=True)
-        _check_unique(path.name, list(read.column_names), findings)
-        columns = {name: _joined(read[name]) for name in read.column_names}
-    return Table(path.name, columns)
-
-
-def _joined(column: pa.ChunkedArray) -> pa.Array:
-    if pa.types.is_string(column.type):
-        column = column.cast(pa.large_string())
-    return column.combine_chunks()

@@ -1,4 +1,4 @@
-r"""GraphML, as networkx, Gephi and yEd write it, read without any of XML's dangers."""
+r"""GraphML, as networkx and other programs write it, read without any of XML's dangers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from meanmax.data.progress import Progress, report
 
 def read_graphml(path: Path, findings: Findings, progress: Progress | None) -> Parts:
     r"""Reads nodes and edges with their :obj:`<data>`; a document type is refused, because entities
-    are what makes XML unsafe.
+    are what makes XML unsafe. Keys without a name, in which yEd keeps its drawing, are not used.
 
     Args:
         path (Path): The file.
@@ -30,6 +30,11 @@ def read_graphml(path: Path, findings: Findings, progress: Progress | None) -> P
     report(progress, f"parsing {path.name}", len(data), len(data))
     if reader.graphs != 1:
         findings.fail(path.name, None, f"must hold one graph (got {reader.graphs})", advice)
+    if reader.nameless:
+        message = f"data of keys without attr.name ({', '.join(sorted(reader.nameless)[:8])})"
+        findings.note(
+            path.name, None, f"{message} are not used", "give the key a name if they matter"
+        )
     return read_attributed(path, reader.graph, findings)
 
 
@@ -41,6 +46,7 @@ class _Reader:
         self.graph = AttributedGraph()
         self.graphs = 0
         self.names: dict[str, str] = {}
+        self.nameless: set[str] = set()
         self.defaults: dict[tuple[str, str], str] = {}
         self.open: list[tuple[str, dict[str, Any]]] = []
         self.key: tuple[str, str] | None = None  # of a <key> that is open: domain and name
@@ -67,9 +73,7 @@ class _Reader:
             self.graphs += 1
             self.graph.directed |= attributes.get("edgedefault") == "directed"
         elif tag == "key":
-            name = attributes.get("attr.name", attributes.get("id", ""))
-            self.names[attributes.get("id", "")] = name
-            self.key = attributes.get("for", "all"), name
+            self._declare(attributes)
         elif tag == "node":
             row = {"id": attributes.get("id", "")}
             self.graph.nodes.append(row)
@@ -84,7 +88,15 @@ class _Reader:
             self.findings.fail(self.file, line, "holds a hyperedge", "write edges of two nodes")
         elif tag == "data":
             key = attributes.get("key", "")
-            self.data = self.names.get(key, key)
+            self.data = None if key in self.nameless else self.names.get(key, key)
+
+    def _declare(self, attributes: dict[str, str]) -> None:
+        key, name = attributes.get("id", ""), attributes.get("attr.name")
+        if name is None:
+            self.nameless.add(key)
+        else:
+            self.names[key] = name
+            self.key = attributes.get("for", "all"), name
 
     def end(self, element: str) -> None:
         tag = element.split(" ")[-1]

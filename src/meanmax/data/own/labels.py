@@ -7,15 +7,19 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from meanmax.data.own.contents import check_size
 from meanmax.data.own.parts import Labels
 from meanmax.data.own.problems import Findings
-from meanmax.data.own.table import GOOD, MISSING, Table, numbers, texts
+from meanmax.data.own.table import GOOD, MISSING, Table, check_one_line, numbers, texts
 
 LABEL = ("label", "labels", "class")
+LABEL_IF_NO_OTHER = ("y", "target")
 PREFIX = "label_"
 SEPARATOR = "|"
+_GAPS = ("nan", "NaN", "NAN", "NA", "N/A", "n/a", "<NA>")  # Na is sodium
 _SUSPICIOUS = {"-1", "nan", "na", "n/a", "null", "none", "?"}
 
 
@@ -46,6 +50,7 @@ def read_labels(table: Table, columns: list[str], findings: Findings) -> Labels:
     if column is None:
         message = f"column {columns[0]!r} holds neither text nor numbers"
         findings.fail(table.file, None, message, "write the name or number of a class")
+    check_one_line(table, columns[0], column, findings)
     return _read_names(table, column, findings)
 
 
@@ -62,9 +67,31 @@ def class_order(names: Iterable[str]) -> list[str]:
     return sorted(listed)
 
 
+def without_gaps(cells: list[str], file: str, findings: Findings) -> list[str]:
+    r"""Empties the cells that other programs write for a missing label (:obj:`NA`, :obj:`nan`, and
+    :obj:`-1` beside classes numbered from 0), with a note.
+
+    Args:
+        cells (list): The different cells of a column of labels.
+        file (str): The name of the file.
+        findings (Findings): Where the note goes.
+    """
+    emptied = _without_fraction(["" if cell in _GAPS else cell for cell in cells])
+    others = set(emptied) - {"", "-1"}
+    # -1 and 1 alone are two classes: with -1 for a gap there would be one.
+    if others != {"1"} and all(re.fullmatch("[0-9]+", name) for name in others):
+        emptied = ["" if cell == "-1" else cell for cell in emptied]
+    gaps = sorted({old for old, new in zip(cells, emptied, strict=True) if old and not new})
+    if gaps:
+        message = f"{' and '.join(map(repr, gaps))} as label is read as none, to be predicted"
+        findings.note(file, None, message, "name the class otherwise if it is one")
+    return emptied
+
+
 def _read_names(table: Table, column: Any, findings: Findings) -> Labels:
     coded = column.dictionary_encode()
-    cells = _without_fraction([str(cell) for cell in coded.dictionary.to_pylist()])
+    cells = [str(cell) for cell in coded.dictionary.to_pylist()]
+    cells = without_gaps(cells, table.file, findings)
     index = coded.indices.to_numpy(zero_copy_only=False)
     parts = [[part.strip() for part in cell.split(SEPARATOR) if part.strip()] for cell in cells]
     names = class_order({name for part in parts for name in part})
@@ -101,8 +128,8 @@ def _read_indicators(table: Table, columns: list[str], findings: Findings) -> La
     for number, name in enumerate(columns):
         read = numbers(table.columns[name])
         values, state = (np.zeros(table.rows), np.full(table.rows, 2)) if read is None else read
-        empty[:, number] = state == MISSING
-        wrong = ~np.isin(values, (0.0, 1.0)) | ((state != GOOD) & (state != MISSING))
+        empty[:, number] = (state == MISSING) | np.isnan(values) | _is_gap(table.columns[name])
+        wrong = ~empty[:, number] & (~np.isin(values, (0.0, 1.0)) | (state != GOOD))
         _report_not_binary(table, name, np.flatnonzero(wrong), findings)
         y[:, number] = np.where(wrong, 0.0, values)
     partly = np.flatnonzero(empty.any(1) & ~empty.all(1))
@@ -115,6 +142,14 @@ def _read_indicators(table: Table, columns: list[str], findings: Findings) -> La
     )
     y[empty.any(1)] = np.nan
     return Labels(y, tuple(name[len(PREFIX) :] for name in columns))
+
+
+def _is_gap(column: Any) -> np.ndarray | bool:
+    cells = texts(column)
+    if cells is None:
+        return False
+    gaps: np.ndarray = pc.is_in(cells, pa.array(_GAPS, cells.type)).to_numpy(zero_copy_only=False)
+    return gaps
 
 
 def _report_not_binary(table: Table, name: str, rows: np.ndarray, findings: Findings) -> None:

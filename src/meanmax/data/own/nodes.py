@@ -7,22 +7,20 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow.compute as pc
 
+from meanmax.data.own.contents import check_size
 from meanmax.data.own.features import read_features
-from meanmax.data.own.labels import is_label, read_labels
+from meanmax.data.own.labels import LABEL_IF_NO_OTHER, is_label, read_labels
 from meanmax.data.own.parts import NO_SPLIT, TEST, TRAIN, VAL, Nodes
 from meanmax.data.own.problems import Findings, OwnDataError
-from meanmax.data.own.table import Table, texts
+from meanmax.data.own.table import Table, check_identifiers, check_one_line, texts
 
 IDS = ("id", "node", "node_id", "nodeid")
 LONGEST = 1000
 SPLITS = {
-    "": NO_SPLIT,
-    "train": TRAIN,
-    "training": TRAIN,
-    "val": VAL,
-    "valid": VAL,
-    "validation": VAL,
-    "test": TEST,
+    **dict.fromkeys(("", "-1"), NO_SPLIT),
+    **dict.fromkeys(("train", "training", "0"), TRAIN),
+    **dict.fromkeys(("val", "valid", "validation", "1"), VAL),
+    **dict.fromkeys(("test", "testing", "2"), TEST),
 }
 
 
@@ -36,7 +34,8 @@ def read_nodes(table: Table, findings: Findings) -> Nodes:
     """
     by_role: dict[str, list[str]] = {"id": [], "label": [], "split": [], "feature": []}
     for name in table.columns:
-        by_role[_role(name)].append(name)
+        by_role[role(name)].append(name)
+    _move_labels(table, by_role, findings)
     if len(by_role["id"]) != 1:
         got = f"columns {_shown(by_role['id'])}" if by_role["id"] else _shown(table.columns)
         findings.fail(table.file, None, f"must have one column of identifiers (got {got})",
@@ -49,7 +48,10 @@ def read_nodes(table: Table, findings: Findings) -> Nodes:
     return Nodes(table.file, x, labels, ids, _read_split(table, by_role["split"], findings))
 
 
-def _role(name: str) -> str:
+def role(name: str) -> str:
+    r"""What a column of this name holds: :obj:`id`, :obj:`label`, :obj:`split` or
+    :obj:`feature`.
+    """
     lower = name.lower()
     if lower in IDS:
         return "id"
@@ -58,14 +60,29 @@ def _role(name: str) -> str:
     return "split" if lower == "split" else "feature"
 
 
+def _move_labels(table: Table, by_role: dict[str, list[str]], findings: Findings) -> None:
+    """What is usually the truth must not become a feature that gives it away."""
+    likely = [name for name in by_role["feature"] if name.lower() in LABEL_IF_NO_OTHER]
+    shown = " and ".join(map(repr, likely))
+    if likely and by_role["label"]:
+        message = f"{shown} beside {_shown(by_role['label'])} is read as a feature"
+        findings.note(table.file, None, message, "remove it if it tells the label")
+    elif likely:
+        findings.note(table.file, None, f"{shown} is read as the label",
+                      "name another column 'label', or this one otherwise")  # fmt: skip
+        by_role["label"] = likely
+        by_role["feature"] = [name for name in by_role["feature"] if name not in likely]
+
+
 def _read_ids(table: Table, name: str, findings: Findings) -> np.ndarray:
+    check_identifiers(table, name, findings)
     column = texts(table.columns[name])
     if column is None:
         findings.fail(table.file, None, f"column {name!r} holds neither text nor numbers",
                       "use numbers or names as identifiers")  # fmt: skip
-    long = np.flatnonzero(
-        pc.greater(pc.utf8_length(column), LONGEST).to_numpy(zero_copy_only=False)
-    )
+    check_one_line(table, name, column, findings)
+    lengths = pc.utf8_length(column).to_numpy(zero_copy_only=False)
+    long = np.flatnonzero(lengths > LONGEST)
     findings.each(
         table.file,
         long,
@@ -75,6 +92,7 @@ def _read_ids(table: Table, name: str, findings: Findings) -> np.ndarray:
     )
     if long.size:
         raise OwnDataError(findings.errors)
+    check_size(table.file, 4 * lengths.size * int(lengths.max()), findings)  # 4 bytes a character
     ids: np.ndarray = column.to_numpy(zero_copy_only=False).astype(str)
     empty = np.flatnonzero(ids == "")
     findings.each(

@@ -68,6 +68,11 @@ class Findings:
         r"""Those with which the data cannot be read."""
         return [problem for problem in self.in_order() if problem.severity == "error"]
 
+    @property
+    def notes(self) -> list[Problem]:
+        r"""Those that only may surprise."""
+        return [problem for problem in self.in_order() if problem.severity == "note"]
+
     def in_order(self) -> list[Problem]:
         r"""Errors before notes, each file's together and by line."""
         files = list(dict.fromkeys(problem.file for problem in self.problems))

@@ -47,28 +47,32 @@ def read_own(
     return _read(Path(path), directed, Findings(), progress)
 
 
-def check(path: str | PathLike[str], *, progress: Progress | None = None) -> list[Problem]:
+def check(
+    path: str | PathLike[str], *, directed: bool = False, progress: Progress | None = None
+) -> list[Problem]:
     r"""Everything that is wrong with a graph's files or worth knowing about them, errors first.
 
     Args:
         path (str or PathLike): The folder or file.
+        directed (bool, optional): See :func:`read_own`. (default: :obj:`False`)
         progress (callable, optional): Called as :obj:`progress(what, done, total)`.
     """
-    return read_and_check(path, progress=progress)[1]
+    return read_and_check(path, directed=directed, progress=progress)[1]
 
 
 def read_and_check(
-    path: str | PathLike[str], *, progress: Progress | None = None
+    path: str | PathLike[str], *, directed: bool = False, progress: Progress | None = None
 ) -> tuple[Dataset | None, list[Problem]]:
     r"""The data set, if there are no errors, and all problems, errors first.
 
     Args:
         path (str or PathLike): The folder or file.
+        directed (bool, optional): See :func:`read_own`. (default: :obj:`False`)
         progress (callable, optional): Called as :obj:`progress(what, done, total)`.
     """
     findings = Findings()
     try:
-        dataset = _read(Path(path), False, findings, progress)
+        dataset = _read(Path(path), directed, findings, progress)
     except OwnDataError:
         dataset = None
     return dataset, findings.in_order()

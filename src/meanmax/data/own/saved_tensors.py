@@ -3,7 +3,9 @@ r"""PyG's :obj:`Data`, or a dictionary of tensors, as :func:`torch.save` writes 
 from __future__ import annotations
 
 import io
+import re
 import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import GlobalStorage
 
 from meanmax.data.own.arrays import Arrays
-from meanmax.data.own.contents import contents
+from meanmax.data.own.contents import check_size, contents
 from meanmax.data.own.parts import Edges, Nodes, Parts
 from meanmax.data.own.problems import Findings
 from meanmax.data.progress import Progress, report
@@ -50,8 +52,23 @@ def read_saved_tensors(path: Path, findings: Findings, progress: Progress | None
 def _load(file: str, data: bytes, findings: Findings) -> Any:
     with findings.parsing(file, "file of tensors", _ADVICE), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of versions and formats, on files that are refused anyway
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            check_size(file, sum(entry.file_size for entry in archive.infolist()), findings)
         with torch.serialization.safe_globals(_not_yet_admitted()):
-            return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+            try:
+                return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+            except Exception as error:
+                _refuse(file, str(error), findings)
+                raise
+
+
+def _refuse(file: str, reason: str, findings: Findings) -> None:
+    """Of what it does not admit, torch says how to run it nevertheless: nobody should."""
+    if "weights_only" in reason:
+        name = re.search(r"(?:GLOBAL|class|function)[: ]+([\w.]*\w)", reason)
+        shown = f" ({name[1][:100]})" if name else ""
+        message = f"holds objects other than tensors{shown}; nothing was run"
+        findings.fail(file, None, message, _ADVICE)
 
 
 def _not_yet_admitted() -> list[Any]:

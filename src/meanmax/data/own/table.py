@@ -2,6 +2,8 @@ r"""Named columns of text or numbers, with the line that each row stands on."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from meanmax.data.own.problems import Findings
+
 GOOD, MISSING, TEXT = 0, 1, 2
 LARGE = pa.large_string()  # strings of one column may pass 2 GiB
+EXACT = {16: 2**11, 32: 2**24, 64: 2**53}  # below, floats of so many bits hold every integer
 _TRUTH = {"true": 1.0, "false": 0.0}
 
 
@@ -48,13 +53,50 @@ class Table:
         return "" if self.lines is not None else f"{self.item} {row + 1}: "
 
 
+def check_names(file: str, names: list[str], findings: Findings) -> None:
+    r"""Stops if columns have no name, or one name stands twice."""
+    for name, count in Counter(names).items():
+        if not name:
+            findings.fail(file, 1, "a column has no name", "name every column in the first line")
+        if count > 1:
+            findings.fail(file, 1, f"column {name!r} stands twice", "give columns different names")
+
+
+def check_identifiers(table: Table, name: str, findings: Findings) -> None:
+    r"""Stops if a column holds floats so large that different identifiers may look alike."""
+    column = table.columns[name]
+    if pa.types.is_floating(column.type) and not _is_exact(column):
+        message = f"column {name!r} holds {column.type} numbers too large to tell integers apart"
+        findings.fail(table.file, None, message, "write identifiers as integers or as text")
+
+
+def check_one_line(table: Table, name: str, column: Any, findings: Findings) -> None:
+    r"""Reports cells of several lines among the :func:`texts` of a column: most likely a
+    quotation mark too many has joined them.
+    """
+    broken = pc.match_substring_regex(column, r"[\r\n]").to_numpy(zero_copy_only=False)
+    findings.each(
+        table.file,
+        np.flatnonzero(broken),
+        table.line,
+        lambda row: f"{table.place(row)}{name!r} has a line break (got {_start(column, row)!r})",
+        "look for a stray quotation mark, or write the cell on one line",
+    )
+
+
+def has_decimal_comma(cell: Any) -> bool:
+    r"""Whether a cell would be a number with a point instead of its comma."""
+    return re.fullmatch(r"\s*[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?\s*", str(cell)) is not None
+
+
 def texts(column: Any) -> Any | None:
-    r"""A column as an Arrow array of trimmed strings, :obj:`""` where a value is missing; whole
-    floats lose their fraction. :obj:`None` if it holds neither text nor numbers.
+    r"""A column as an Arrow array of trimmed strings, :obj:`""` where a value is missing or NaN;
+    whole floats lose their fraction. :obj:`None` if it holds neither text nor numbers.
     """
     column = _plain(column)
     kind = column.type
     if pa.types.is_floating(kind):
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, kind), column)
         column = _whole(column)
     elif not (_is_text(kind) or _is_number(kind) or pa.types.is_null(kind)):
         return None
@@ -116,9 +158,19 @@ def _plain(column: Any) -> Any:
 
 def _whole(column: Any) -> Any:
     fractions = pc.not_equal(pc.floor(column), column)
-    if pc.any(fractions).as_py() or not pc.all(pc.is_finite(column)).as_py():
+    if pc.any(fractions).as_py() or not _is_exact(column):
         return column
     return column.cast(pa.int64(), safe=False)
+
+
+def _is_exact(column: Any) -> bool:
+    limit = EXACT[column.type.bit_width]
+    small = pc.less(pc.abs(column.cast(pa.float64())), float(limit))
+    return pc.all(pc.or_(small, pc.is_nan(column))).as_py() is not False
+
+
+def _start(column: Any, row: int) -> str:
+    return str(column[row].as_py())[:40]
 
 
 def _is_text(kind: Any) -> bool:
