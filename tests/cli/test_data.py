@@ -126,6 +126,14 @@ def test_check_of_a_good_graph(folder):
     assert result.stdout.endswith("0 errors, 1 note: 3 nodes, 1 feature, 2 classes\n")
 
 
+def test_check_of_a_directed_graph(folder):
+    for option in ((), ("--directed",)):
+        (folder / "edges.csv").write_text("source,target\na,b\nb,c\n")
+        assert invoke("check", folder, *option).exit_code == 0
+        shown = json.loads(invoke("show", folder, "--json", *option).stdout)
+        assert shown["statistics"]["directed"] == bool(option)
+
+
 def test_check_lists_every_problem(folder):
     (folder / "nodes.csv").write_text("id,f,label\na,1,x\nb,nan,y\n")
     (folder / "edges.csv").write_text("source,target\na,b\n\nb,zoe\n")

@@ -18,7 +18,8 @@ from meanmax.models import build_model
 
 HIDDEN, HEADS, DROPOUT = 64, 8, 0.5
 AGGREGATORS = ("none", "lp", "poly", "softmax", "max")
-GEN_SOFTMAX, GEN_POWER, PYG_GAT = "pyg-gen-softmax", "pyg-gen-powermean", "pyg-gat"
+GEN_SOFTMAX, GEN_POWER = "pyg-gen-softmax", "pyg-gen-powermean"
+PYG_GAT, PYG_GCN = "pyg-gat", "pyg-gcn"
 Epoch = Callable[[], object]
 
 
@@ -126,7 +127,7 @@ def _trainees() -> list[Trainee]:
             found += [_named(backbone, aggr, nonlinear) for nonlinear in ("first", "all")]
     return [
         *found,
-        Trainee("pyg-gcn", "PyG GCNConv", None, partial(_pyg, _gcn)),
+        Trainee(PYG_GCN, "PyG GCNConv", None, partial(_pyg, _gcn)),
         Trainee(
             GEN_SOFTMAX,
             "PyG GENConv softmax, learned",
@@ -147,6 +148,8 @@ TRAINEES: Final[dict[str, Trainee]] = {trainee.name: trainee for trainee in _tra
 r"""What is trained on every shape but the sparse one, in the order of the tables."""
 
 SPARSE: Final[dict[str, Trainee]] = {
+    PYG_GCN: TRAINEES[PYG_GCN],
+} | {
     f"gcn-{aggr}-{kind}": Trainee(
         f"gcn-{aggr}-{kind}",
         f"gcn {aggr}, {kind} input",
@@ -156,4 +159,4 @@ SPARSE: Final[dict[str, Trainee]] = {
     for aggr in AGGREGATORS
     for kind in ("dense", "sparse")
 }
-r"""Sparse input beside the same as a dense matrix."""
+r"""Sparse input beside the same as a dense matrix, and PyG's GCN, which takes it dense."""

@@ -16,6 +16,7 @@ COLUMNS = (
     ("faster_than_gen_softmax", "× faster than PyG\nGENConv softmax", ".1f"),
     ("faster_than_gen_powermean", "× faster than PyG\nGENConv power mean", ".1f"),
     ("faster_than_pyg_gat", "× faster than\nPyG GATConv", ".1f"),
+    ("faster_than_pyg_gcn", "× faster than\nPyG GCNConv", ".1f"),
     ("n", "n", "d"),
 )
 

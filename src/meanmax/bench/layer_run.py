@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from meanmax.bench.child import ChildError
-from meanmax.bench.epochs import GEN_POWER, GEN_SOFTMAX, PYG_GAT, SPARSE, TRAINEES, Trainee
+from meanmax.bench.epochs import GEN_POWER, GEN_SOFTMAX, PYG_GAT, PYG_GCN, SPARSE, TRAINEES, Trainee
 from meanmax.bench.layer_memory import layer_memory
 from meanmax.bench.machine import machine_facts
 from meanmax.bench.ratios import quotient
@@ -20,6 +20,7 @@ PEERS = {
     "faster_than_gen_softmax": GEN_SOFTMAX,
     "faster_than_gen_powermean": GEN_POWER,
     "faster_than_pyg_gat": PYG_GAT,
+    "faster_than_pyg_gcn": PYG_GCN,
 }
 SHRINK = 40
 

@@ -113,11 +113,12 @@ def fetch(names: tuple[str, ...], data_dir: Path | None) -> None:
 
 @data.command()
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
+@directed
 @as_json
-def check(path: Path, print_json: bool) -> None:
+def check(path: Path, directed: bool, print_json: bool) -> None:
     r"""Look for problems in the files of your own graph. Ends with 1 if there are errors."""
     with _bars() as progress:
-        dataset, problems = read_and_check(path, progress=progress)
+        dataset, problems = read_and_check(path, directed=directed, progress=progress)
     if print_json:
         click.echo(json.dumps([dataclasses.asdict(problem) for problem in problems], indent=1))
     else:

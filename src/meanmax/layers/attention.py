@@ -11,14 +11,20 @@ from meanmax.kernels.edge_weight import row_totals, with_heads
 from meanmax.kernels.scaling import NOT_FINITE
 
 
-def scores(h: Tensor | None, vector: Tensor) -> Tensor | None:
-    r"""The score of every node and head, :math:`a \cdot h`; of no nodes none.
+def scores(h: Tensor, *vectors: Tensor) -> tuple[Tensor, ...]:
+    r"""The scores of every node and head, :math:`a \cdot h`, for each of some vectors :math:`a`.
+
+    One product with a block-diagonal matrix: no product per node, head and channel is formed, and
+    the gradient of :obj:`h` is one array.
 
     Args:
-        h (Tensor, optional): :obj:`[num_nodes, heads, channels]`.
-        vector (Tensor): :math:`a`, :obj:`[1, heads, channels]`.
+        h (Tensor): :obj:`[num_nodes, heads, channels]`.
+        vectors (Tensor): :obj:`[1, heads, channels]` each.
     """
-    return None if h is None else (h * vector).sum(dim=-1)
+    heads = h.size(1)
+    diagonal = torch.eye(heads, dtype=h.dtype, device=h.device).unsqueeze(1)  # [heads, 1, heads]
+    blocks = [(vector[0].to(h.dtype).unsqueeze(2) * diagonal).flatten(0, 1) for vector in vectors]
+    return (h.flatten(1) @ torch.cat(blocks, dim=1)).chunk(len(vectors), dim=1)
 
 
 def with_own_loops(graph: Graph) -> Graph:
@@ -43,7 +49,7 @@ def with_own_loops(graph: Graph) -> Graph:
     return looped
 
 
-def attended(source: Tensor | None, target: Tensor | None, graph: Graph, slope: float) -> Tensor:
+def attended(source: Tensor, target: Tensor | None, graph: Graph, slope: float) -> Tensor:
     r"""Attention of every edge in CSR order, :obj:`[num_edges, heads]`; 1 in sum per target.
 
     On a weighted graph it is multiplied with the weights and normalised again.
@@ -54,7 +60,6 @@ def attended(source: Tensor | None, target: Tensor | None, graph: Graph, slope: 
         graph (Graph): The graph, with :obj:`edge_index` in CSR order.
         slope (float): The slope of the LeakyReLU.
     """
-    assert source is not None
     if not bool(torch.isfinite(source.detach()).all()):
         raise ValueError(NOT_FINITE)
     if target is None:

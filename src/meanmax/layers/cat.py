@@ -133,9 +133,8 @@ class CATConv(Module):
 
     def _conjoint(self, h: Tensor, graph: Graph, structure: Tensor) -> Tensor:
         r"""Attention of every edge in CSR order, :obj:`[num_edges, heads]`."""
-        by_feature = attended(
-            scores(h, self.att_src), scores(h, self.att_dst), graph, self.negative_slope
-        )
+        of_source, of_target = scores(h, self.att_src, self.att_dst)
+        by_feature = attended(of_source, of_target, graph, self.negative_slope)
         # [num_edges, 1]
         by_structure: Tensor = structural_attention(structure.to(by_feature.dtype), graph)
         if graph.weight is not None:

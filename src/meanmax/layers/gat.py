@@ -130,12 +130,15 @@ class GATConv(Module):
         source, target = as_pair(x, self.in_channels, graph)
         graph = with_own_loops(graph) if self.add_self_loops else graph.prepared()
         h = self.lin(source).view(-1, self.heads, self.out_channels)
-        h_target = h if target is source else None
-        if target is not None and h_target is None:
-            h_target = self.lin(target).view(-1, self.heads, self.out_channels)
-        alpha = attended(
-            scores(h, self.att_src), scores(h_target, self.att_dst), graph, self.negative_slope
-        )
+        of_target: Tensor | None = None
+        if target is source:
+            of_source, of_target = scores(h, self.att_src, self.att_dst)
+        else:
+            (of_source,) = scores(h, self.att_src)
+        if target is not None and target is not source:
+            other = self.lin(target).view(-1, self.heads, self.out_channels)
+            (of_target,) = scores(other, self.att_dst)
+        alpha = attended(of_source, of_target, graph, self.negative_slope)
         dropped = fast_dropout(alpha, self.dropout, self.training)
         out = combine_heads(self.aggr(h, graph, dropped), self.concat)
         out = out if self.bias is None else out + self.bias

@@ -77,7 +77,12 @@ def simple_edges(
 def _note_edges(nodes: Nodes, edges: Edges, directed: bool, findings: Findings) -> None:
     if edges.says_directed and not directed:
         message = "calls its edges directed, and they are read as undirected"
-        findings.note(edges.file, None, message, "pass directed=True to read_own to keep them")
+        findings.note(
+            edges.file,
+            None,
+            message,
+            "pass directed=True, or --directed to the command, to keep them",
+        )
     loops = np.flatnonzero(edges.source == edges.target)
     if loops.size:
         message = f"{_count(loops.size, 'self-loop')} kept"

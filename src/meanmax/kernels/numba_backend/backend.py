@@ -33,7 +33,8 @@ class State:
 
     :obj:`first` and :obj:`second` are :math:`1/S` and the mean for the tilted means, and
     :math:`S^{1/p-1}` and :math:`S^{1/p} \log S` for the norm. :obj:`average` is that of the
-    means per graph and channel.
+    means per graph and channel. :obj:`rows` are the tilts, kept where weights are given, whose
+    gradient needs them again.
     """
 
     form: Form
@@ -47,6 +48,7 @@ class State:
     out: Array
     exact: Exact | None
     average: Array | None
+    rows: Array | None
 
     @property
     def limits(self) -> Precision:
@@ -70,7 +72,7 @@ def forward(
     origins = origin_of(low, mu, form)
     table = channel_table(high, low, origins, theta.detach(), form, sample).numpy()
     out = np.empty((plan.num_dst, features.shape[1]), features.dtype)
-    state = _fast_forward(plan, weights, features, table, out, form)
+    state = _fast_forward(plan, weights, features, table, out, form, weight is not None)
     return torch.from_numpy(out), state
 
 
@@ -117,30 +119,31 @@ def _channel_range(plan: Plan, x: Array) -> tuple[Tensor, Tensor]:
 
 
 def _fast_forward(
-    plan: Plan, weights: Weights, x: Array, table: Array, out: Array, form: Form
+    plan: Plan, weights: Weights, x: Array, table: Array, out: Array, form: Form, keep: bool
 ) -> State:
-    first = second = average = exact = None
+    first = second = average = exact = rows = None
     lost = np.ones(plan.num_dst, np.bool_)
     if not form.unit_denominator and not too_narrow(torch.from_numpy(table)):
         first, second = np.empty((2, *out.shape), x.dtype)
-        average = _fast_rows(plan, weights, x, table, out, form, first, second, lost)
+        rows = _tilts(plan, x, table, form, weights.edge.shape[1])
+        average = _fast_rows(plan, weights, x, rows, table, out, form, first, second, lost)
     if lost.any():
         if not (weights.total[~lost] > 0).any():
             first = second = average = None
         exact = exact_forward(plan, weights, x, table, form, lost, out)
-    return State(form, plan, weights, x, table, first, second, lost, out, exact, average)
+    rows = rows if keep else None
+    return State(form, plan, weights, x, table, first, second, lost, out, exact, average, rows)
 
 
 def _fast_rows(
-    plan: Plan, weights: Weights, x: Array, table: Array, out: Array, form: Form,
+    plan: Plan, weights: Weights, x: Array, rows: Array, table: Array, out: Array, form: Form,
     first: Array, second: Array, lost: Array,
 ) -> Array | None:  # fmt: skip
     r"""Aggregates under the common shift; returns the means' average, if there are means."""
     least = x.dtype.type(precision_of(x.dtype.name).lost)
     shared = (
-        plan.row_blocks, plan.rowptr, plan.col, weights.edge,
-        _tilts(plan, x, table, form, weights.edge.shape[1]),
-        table, weights.total, weights.delicate, least,
+        plan.row_blocks, plan.rowptr, plan.col, weights.edge, rows, table,
+        weights.total, weights.delicate, least,
     )  # fmt: skip
     if form.kind == "lp":
         norm.norm_forward(*shared, form.shift == "consistent", first, second, out, lost)
@@ -239,7 +242,9 @@ def _weight_backward(state: State, g: Array) -> Array:
     all_written = state.first is not None and state.exact is None
     weight_grad = (np.empty_like if all_written else np.zeros_like)(state.weights.edge)
     if state.first is not None:
-        rows = _tilts(plan, state.x, state.table, form, total.shape[1])
+        rows = state.rows
+        if rows is None:  # the graph's own weights, with a gradient
+            rows = _tilts(plan, state.x, state.table, form, total.shape[1])
         shared = (plan.row_blocks, plan.rowptr, plan.col, rows, state.table, g, state.first)
         if form.kind == "lp":
             consistent = form.shift == "consistent"
