@@ -8,8 +8,9 @@ from typing import Any, TextIO
 from rich.console import Console, Group
 from rich.table import Table
 
-from meanmax.bench.report import WIDTH, as_json, cell, facts, write_at_once
+from meanmax.bench.report import as_json, cell, facts, write_at_once
 
+WIDTH = 150
 COLUMNS = (
     ("median_ms", "ms per epoch", ".2f"),
     ("ratio_to_own", "× its linear\n(or dense) self", ".2f"),
