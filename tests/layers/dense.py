@@ -39,8 +39,8 @@ def masked_gcn(x, matrix, weight, log_variance, bias):
 
 def cat(x, matrix, structure, layer, *, explicit):
     """One CAT layer with its parameters taken from ours, head by head."""
-    edge = (matrix + torch.eye(len(matrix), dtype=torch.float64)) > 0
-    degree = edge.sum(1).double()
+    looped = matrix + torch.eye(len(matrix), dtype=torch.float64)
+    edge, degree = looped > 0, looped.sum(1)
     away = torch.tensor(-torch.inf, dtype=torch.float64)
     s = torch.where(edge, structure @ structure.T, away).softmax(1)
     heads, channels = layer.heads, layer.out_channels
@@ -58,6 +58,7 @@ def cat(x, matrix, structure, layer, *, explicit):
         else:
             r = torch.softmax(layer.mix.double()[h], 0)
             alpha = r[0] * f + r[1] * s
+        alpha = looped * alpha / (looped * alpha).sum(1, keepdim=True)
         outs.append(alpha @ wh + torch.sigmoid(layer.own.double()) * wh / degree[:, None])
     return torch.cat(outs, 1) + layer.bias.double()
 

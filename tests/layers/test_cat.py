@@ -17,8 +17,10 @@ def edges():
 
 @pytest.mark.parametrize("backend", ["numba", "torch", "reference"])
 @pytest.mark.parametrize("conjunction", ["implicit", "explicit"])
-def test_equals_the_dense_equations(edges, conjunction, backend):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_equals_the_dense_equations(edges, weighted, conjunction, backend):
     torch.manual_seed(0)
+    weight = torch.rand(edges.size(1), dtype=torch.float64) + 0.1 if weighted else None
     layer = CATConv(CHANNELS, OUT, HEADS, conjunction=conjunction).double().eval()
     with torch.no_grad():
         for parameter in (layer.mix, layer.own, layer.bias):
@@ -28,8 +30,8 @@ def test_equals_the_dense_equations(edges, conjunction, backend):
     x, same = (g.clone().requires_grad_() for g in given)
     structure = torch.randn(NODES, 4, dtype=torch.float64, requires_grad=True)
     with use_backend(backend):
-        out = layer(x, Graph.from_edge_index(edges, NODES), structure)
-    matrix = dense.adjacency(edges, None, NODES)
+        out = layer(x, Graph.from_edge_index(edges, NODES, weight), structure)
+    matrix = dense.adjacency(edges, weight, NODES)
     expected = dense.cat(same, matrix, structure, layer, explicit=conjunction == "explicit")
     torch.testing.assert_close(out, expected, rtol=1e-9, atol=1e-9)
     wanted = [structure, *layer.parameters()]

@@ -50,9 +50,8 @@ def with_own_loops(graph: Graph) -> Graph:
 
 
 def attended(source: Tensor, target: Tensor | None, graph: Graph, slope: float) -> Tensor:
-    r"""Attention of every edge in CSR order, :obj:`[num_edges, heads]`; 1 in sum per target.
-
-    On a weighted graph it is multiplied with the weights and normalised again.
+    r"""Attention of every edge in CSR order, :obj:`[num_edges, heads]`; 1 in sum per target. The
+    graph's weights play no part in it.
 
     Args:
         source (Tensor): Scores of sources, :obj:`[num_src, heads]`.
@@ -64,8 +63,8 @@ def attended(source: Tensor, target: Tensor | None, graph: Graph, slope: float) 
         raise ValueError(NOT_FINITE)
     if target is None:
         target = source.new_zeros(graph.num_dst, source.size(1))
-    alpha = per_edge_attention(source, target, graph, slope)
-    return alpha if graph.weight is None else reweighted(alpha, graph, graph.weight)
+    alpha: Tensor = per_edge_attention(source, target, graph, slope)
+    return alpha
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
@@ -77,8 +76,10 @@ def per_edge_attention(source: Tensor, target: Tensor, graph: Graph, slope: floa
         return attention(source, target, graph, slope)
 
 
-def reweighted(alpha: Tensor, graph: Graph, weight: Tensor) -> Tensor:
-    r"""Attention times weights, 1 in sum over each target again, or 0."""
+def reweighted(alpha: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:
+    r"""Attention times weights, if there are any, and 1 in sum over each target again, or 0."""
+    if weight is None:
+        return alpha
     alpha = alpha * with_heads(weight).to(alpha.dtype)
     total = row_totals(graph, alpha)
     share = torch.where(total > 0, 1 / torch.where(total > 0, total, 1.0), 0.0)

@@ -137,12 +137,12 @@ class CATConv(Module):
         by_feature = attended(of_source, of_target, graph, self.negative_slope)
         # [num_edges, 1]
         by_structure: Tensor = structural_attention(structure.to(by_feature.dtype), graph)
-        if graph.weight is not None:
-            by_structure = reweighted(by_structure, graph, graph.weight)
         if self.mix is None:
-            return reweighted(by_feature, graph, by_structure)
-        share = self.mix.softmax(dim=1)  # [heads, 2]
-        return share[:, 0] * by_feature + share[:, 1] * by_structure
+            alpha = reweighted(by_feature, graph, by_structure)
+        else:
+            share = self.mix.softmax(dim=1)  # [heads, 2]
+            alpha = share[:, 0] * by_feature + share[:, 1] * by_structure
+        return reweighted(alpha, graph, graph.weight)
 
     def extra_repr(self) -> str:
         r"""Channels, heads and form."""

@@ -10,7 +10,13 @@ from torch.nn import Module, Parameter
 
 from meanmax.graph import Graph
 from meanmax.layers.arguments import Pair, as_graph, as_pair, check_positive, check_rate
-from meanmax.layers.attention import attended, combine_heads, scores, with_own_loops
+from meanmax.layers.attention import (
+    attended,
+    combine_heads,
+    reweighted,
+    scores,
+    with_own_loops,
+)
 from meanmax.layers.linear import Features, Linear, fast_dropout
 from meanmax.layers.neighbourhood import Aggr, Neighbourhood
 
@@ -135,10 +141,11 @@ class GATConv(Module):
             of_source, of_target = scores(h, self.att_src, self.att_dst)
         else:
             (of_source,) = scores(h, self.att_src)
-        if target is not None and target is not source:
-            other = self.lin(target).view(-1, self.heads, self.out_channels)
-            (of_target,) = scores(other, self.att_dst)
+            if target is not None:
+                other = self.lin(target).view(-1, self.heads, self.out_channels)
+                (of_target,) = scores(other, self.att_dst)
         alpha = attended(of_source, of_target, graph, self.negative_slope)
+        alpha = reweighted(alpha, graph, graph.weight)
         dropped = fast_dropout(alpha, self.dropout, self.training)
         out = combine_heads(self.aggr(h, graph, dropped), self.concat)
         out = out if self.bias is None else out + self.bias
