@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from meanmax import Graph, SparseFeatures, use_backend
+from meanmax.kernels.edge_weight import summed_weights
 from meanmax.layers import MaskedGCNConv
-from meanmax.layers.mask import sparse_spread, spread, summed_weights
+from meanmax.layers.mask import sparse_spread, spread
 from tests.layers import dense
 
 NODES, CHANNELS, OUT = 24, 5, 3

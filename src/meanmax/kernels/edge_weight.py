@@ -25,3 +25,16 @@ def row_totals(graph: Graph, weight: Tensor) -> Tensor:
     rows = torch.arange(graph.num_dst, device=weight.device)
     target = rows.repeat_interleave(graph.rowptr.diff(), output_size=graph.num_edges)
     return weight.new_zeros(graph.num_dst, weight.size(1)).index_add(0, target, weight)
+
+
+def summed_weights(graph: Graph) -> Tensor:
+    r"""The sums of each target's weights, :obj:`[num_dst, heads]`; without gradient, remembered."""
+    if "summed_weights" in graph.cache:
+        known: Tensor = graph.cache["summed_weights"]
+        return known
+    with torch.inference_mode(False):
+        like = torch.empty(0, device=graph.device) if graph.weight is None else graph.weight
+        total = row_totals(graph, own_weight(graph, like))
+    if not total.requires_grad:
+        graph.cache["summed_weights"] = total
+    return total

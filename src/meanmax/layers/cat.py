@@ -10,11 +10,11 @@ from torch.nn import Module, Parameter
 
 from meanmax.graph import Graph
 from meanmax.kernels import edge_dot, row_softmax
+from meanmax.kernels.edge_weight import summed_weights
 from meanmax.kernels.form import check_choice
 from meanmax.layers.arguments import as_graph, check_features, check_positive, check_rate
 from meanmax.layers.attention import attended, combine_heads, reweighted, scores
 from meanmax.layers.linear import Features, Linear, fast_dropout
-from meanmax.layers.mask import summed_weights
 from meanmax.layers.neighbourhood import Aggr, Neighbourhood
 
 Conjunction: TypeAlias = Literal["implicit", "explicit"]

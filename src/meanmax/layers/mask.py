@@ -9,7 +9,7 @@ from torch import Tensor
 
 from meanmax import functional
 from meanmax.graph import Graph, SparseFeatures
-from meanmax.kernels.edge_weight import own_weight, row_totals
+from meanmax.kernels.edge_weight import own_weight, summed_weights
 
 
 def spread(x: Tensor, graph: Graph, degree: Tensor) -> Tensor:
@@ -43,19 +43,6 @@ def sparse_spread(x: SparseFeatures, graph: Graph, degree: Tensor) -> Tensor:
         graph.cache["sparse_spread"] = remembered
     found: Tensor = remembered[2]
     return found
-
-
-def summed_weights(graph: Graph) -> Tensor:
-    r"""The sums of each target's weights, :obj:`[num_dst, heads]`; without gradient, remembered."""
-    if "summed_weights" in graph.cache:
-        known: Tensor = graph.cache["summed_weights"]
-        return known
-    with torch.inference_mode(False):
-        like = torch.empty(0, device=graph.device) if graph.weight is None else graph.weight
-        total = row_totals(graph, own_weight(graph, like))
-    if not total.requires_grad:
-        graph.cache["summed_weights"] = total
-    return total
 
 
 @torch.no_grad()

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 
 from meanmax.graph import Graph
+from meanmax.kernels.edge_weight import summed_weights
 from meanmax.layers.arguments import (
     Order,
     as_graph,
@@ -18,7 +19,7 @@ from meanmax.layers.arguments import (
     check_rate,
 )
 from meanmax.layers.linear import Features, Linear, dropout
-from meanmax.layers.mask import sparse_spread, spread, summed_weights
+from meanmax.layers.mask import sparse_spread, spread
 from meanmax.layers.neighbourhood import Aggr, Neighbourhood
 from meanmax.layers.order import ordered
 

@@ -2,7 +2,7 @@ r"""The aggregation step of a layer: its own linear one, the maximum, or a learn
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 
 import torch
 from torch import Tensor
@@ -15,7 +15,12 @@ from meanmax.aggregators.maxness import maxness
 from meanmax.graph import Graph
 from meanmax.kernels.form import Normalize
 
-AGGREGATORS = ("lp", "poly", "softmax", "max")
+CLASSES: dict[object, type[LpAggregation | PolynomialAggregation | SoftmaxAggregation]] = {
+    "lp": LpAggregation,
+    "poly": PolynomialAggregation,
+    "softmax": SoftmaxAggregation,
+}
+AGGREGATORS = (*(str(name) for name in CLASSES), "max")
 Aggr: TypeAlias = Literal["lp", "poly", "softmax", "max"] | LearnableAggregation | None
 
 
@@ -89,15 +94,13 @@ class Neighbourhood(Module):
 
 
 def _by_name(name: object, heads: int | None, normalize: Normalize) -> LearnableAggregation:
-    per = {} if heads is None else {"per": "head", "heads": heads}
-    if name == "lp":
-        return LpAggregation(**per)  # type: ignore[arg-type]
-    if name == "poly":
-        return PolynomialAggregation(normalize=normalize, **per)  # type: ignore[arg-type]
-    if name == "softmax":
-        return SoftmaxAggregation(normalize=normalize, **per)  # type: ignore[arg-type]
-    listed = ", ".join(repr(known) for known in AGGREGATORS)
-    raise ValueError(
-        f"'aggr' must be None (the layer's own), one of {listed}, or an aggregator such as "
-        f"meanmax.LpAggregation() (got {name!r})"
-    )
+    if name not in CLASSES:
+        listed = ", ".join(repr(known) for known in AGGREGATORS)
+        raise ValueError(
+            f"'aggr' must be None (the layer's own), one of {listed}, or an aggregator such as "
+            f"meanmax.LpAggregation() (got {name!r})"
+        )
+    options: dict[str, Any] = {} if heads is None else {"per": "head", "heads": heads}
+    if name != "lp":
+        options["normalize"] = normalize
+    return CLASSES[name](**options)

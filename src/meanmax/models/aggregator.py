@@ -6,16 +6,11 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from meanmax.aggregators import LpAggregation, PolynomialAggregation, SoftmaxAggregation
 from meanmax.aggregators.base import LearnableAggregation
 from meanmax.kernels.form import Normalize
-from meanmax.layers.neighbourhood import AGGREGATORS, Aggr
+from meanmax.layers.neighbourhood import AGGREGATORS, CLASSES, Aggr
 
-CLASSES: dict[str, tuple[type[LearnableAggregation], str]] = {
-    "lp": (LpAggregation, "p"),
-    "poly": (PolynomialAggregation, "alpha"),
-    "softmax": (SoftmaxAggregation, "gamma"),
-}
+PARAMETERS = {"lp": "p", "poly": "alpha", "softmax": "gamma"}
 
 
 def check_aggregator(aggr: object) -> None:
@@ -62,10 +57,10 @@ def make_aggregator(
                 f"out, or choose one of {', '.join(repr(name) for name in CLASSES)}"
             )
         return "max" if aggr == "max" else None
-    kind, parameter = CLASSES[aggr]
+    kind = CLASSES[aggr]
     arguments = dict(options)
     if "start" in arguments:
-        arguments[parameter] = arguments.pop("start")
+        arguments[PARAMETERS[str(aggr)]] = arguments.pop("start")
     if aggr != "lp":
         arguments.setdefault("normalize", normalize)
     per = arguments.setdefault("per", "layer" if heads is None else "head")
