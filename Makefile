@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-long lint format bench clean distclean
+.PHONY: help install demo test test-long test-ray lint format bench clean distclean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,7 +29,10 @@ test: $(STAMP) ## Run the tests and the doctests
 	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 test-long: $(STAMP) ## Run the tests that take minutes as well
-	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n $(WORKERS) -m "long or not long" $(ARGS)
+	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n $(WORKERS) -m "not ray" $(ARGS)
+
+test-ray: $(VENV)/.installed-ray ## Run the tests on a Ray cluster, after installing Ray into .venv
+	$(BIN)/python -m pytest -m ray $(ARGS) tests/ray
 
 lint: $(STAMP) ## Check style, format and types
 	$(BIN)/ruff check
@@ -57,4 +60,9 @@ $(STAMP): pyproject.toml constraints.txt
 	the pins need 3.11 or newer: make PYTHON=python3.11" % sys.version_info[:2])'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -c constraints.txt -e '.[dev]' >&2
+	@touch $@
+
+$(VENV)/.installed-ray: $(STAMP)
+	@rm -f $@
+	$(BIN)/python -m pip install -c constraints.txt -e '.[ray]' >&2
 	@touch $@

@@ -4,7 +4,11 @@ import pytest
 import torch
 
 from meanmax import Graph, build_model
-from meanmax.training import Nodes, Schedule, TrainingError, train
+from meanmax.training import Nodes, Problem, Sample, Schedule, TrainingError, train
+
+
+def on_graph(graph, x, nodes, val):
+    return Problem([Sample(x, graph, nodes)], None if val is None else Sample(x, graph, val))
 
 
 def problem():
@@ -18,7 +22,9 @@ def problem():
 def test_the_best_epoch_is_restored():
     graph, x, nodes, val = problem()
     model = build_model("gcn", "lp", 5, 8, 2, dropout=0.0)
-    history = train(model, x, graph, nodes, val, Schedule(epochs=80, lr=0.05, patience=15))
+    history = train(
+        model, on_graph(graph, x, nodes, val), Schedule(epochs=80, lr=0.05, patience=15)
+    )
     assert history.best_epoch < len(history.val_loss) - 1
     with torch.no_grad():
         now = float(val.loss(model(x, graph)))
@@ -30,7 +36,7 @@ def test_the_best_epoch_is_restored():
 def test_without_validation_the_last_epoch_stays():
     graph, x, nodes, _ = problem()
     model = build_model("gcn", None, 5, 8, 2, dropout=0.0)
-    history = train(model, x, graph, nodes, None, Schedule(epochs=30))
+    history = train(model, on_graph(graph, x, nodes, None), Schedule(epochs=30))
     assert (len(history.train_loss), history.val_loss, history.best_epoch) == (30, [], 29)
     assert history.train_loss[-1] < history.train_loss[0]
 
@@ -39,7 +45,7 @@ def test_aggregators_have_their_own_learning_rate_and_no_decay():
     graph, x, nodes, _ = problem()
     model = build_model("gcn", "softmax", 5, 8, 2)
     schedule = Schedule(epochs=5, aggregator_lr=0.0, weight_decay=10.0)
-    train(model, x, graph, nodes, None, schedule)
+    train(model, on_graph(graph, x, nodes, None), schedule)
     assert float(model.learned()["layers.0.gamma"]) == 1.0
 
 
@@ -49,7 +55,7 @@ def test_divergence_is_an_error_that_says_what_to_do():
     with torch.no_grad():
         model.layers[1].nn[2].bias.fill_(float("nan"))
     with pytest.raises(TrainingError, match="lower the learning rate"):
-        train(model, x, graph, nodes, None, Schedule(epochs=3))
+        train(model, on_graph(graph, x, nodes, None), Schedule(epochs=3))
 
 
 def test_callers_hear_of_every_epoch():
@@ -58,10 +64,7 @@ def test_callers_hear_of_every_epoch():
     model = build_model("gcn", None, 5, 8, 2)
     train(
         model,
-        x,
-        graph,
-        nodes,
-        val,
+        on_graph(graph, x, nodes, val),
         Schedule(epochs=4),
         lambda e, h: heard.append((e, len(h.val_loss))),
     )

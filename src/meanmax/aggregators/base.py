@@ -14,6 +14,7 @@ from meanmax.aggregators.maxness import maxness
 from meanmax.aggregators.messages import Messages, as_messages
 from meanmax.aggregators.parameter import Domain, Per, Reparam, Start, shape_of, start_values
 from meanmax.graph import Graph
+from meanmax.kernels.dropout import dropout
 from meanmax.kernels.form import LOWER_BOUND, PARAMETER, Kind, Sign
 
 
@@ -29,6 +30,7 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         channels (int, optional): The number of channels, for :obj:`per="channel"`.
         reparam (str): See :class:`~meanmax.aggregators.parameter.Domain`.
         upper (float, optional): The upper bound, for :obj:`reparam="sigmoid"`.
+        edge_dropout (float): The share of edges, or messages, left out at random in training.
     """
 
     raw: Tensor
@@ -45,8 +47,10 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         channels: int | None,
         reparam: Reparam,
         upper: float | None,
+        edge_dropout: float,
     ) -> None:
         super().__init__()
+        self.edge_dropout = _check_share(edge_dropout)
         self.learn = bool(learn)
         self.per = per
         self.heads = heads
@@ -100,8 +104,13 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         """
         if isinstance(index, Graph):
             _check_graph_call(ptr, dim_size, dim)
+            weight = self._dropped(index, weight)
             return self._aggregate(x, index, self._spread(tuple(x.shape[1:])), weight)
         return self._aggregate_messages(x, as_messages(x, index, ptr, dim_size, dim, weight))
+
+    def on_graph(self, x: Tensor, graph: Graph, weight: Tensor | None = None) -> Tensor:
+        r"""Aggregates over a graph as in evaluation: no edge is left out, and no hook runs."""
+        return self._aggregate(x, graph, self._spread(tuple(x.shape[1:])), weight)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def __call__(
@@ -145,7 +154,19 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
             return x.new_zeros(given.out_shape) + x.sum()
         if len(given.features) > 2 and theta.dim() > 0:
             theta = theta.expand(given.features).reshape(given.x.shape[1:])
-        return self._aggregate(given.x, given.graph, theta, given.weight).view(given.out_shape)
+        weight = self._dropped(given.graph, given.weight)
+        return self._aggregate(given.x, given.graph, theta, weight).view(given.out_shape)
+
+    def _dropped(self, graph: Graph, weight: Tensor | None) -> Tensor | None:
+        r"""Weights of which some are 0 in training, all heads of an edge together."""
+        if not self.training or self.edge_dropout == 0:
+            return weight
+        if weight is None:
+            weight = graph.edge_weight
+        kept = dropout(torch.ones(graph.num_edges, device=graph.device), self.edge_dropout)
+        if weight is None:
+            return kept
+        return weight * kept.to(weight.dtype).view(-1, *[1] * (weight.dim() - 1))
 
     def _spread(self, features: tuple[int, ...]) -> Tensor:
         r"""The parameter in a shape that broadcasts against one message."""
@@ -174,6 +195,8 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         if self.domain.upper is not None:
             facts["upper"] = self.domain.upper
         facts |= self._options()
+        if self.edge_dropout:
+            facts["edge_dropout"] = self.edge_dropout
         listed = ", ".join(f"{name}={fact!r}" for name, fact in facts.items())
         return f"{type(self).__name__}({self.domain.name}={_shown(self.value)}, {listed})"
 
@@ -184,6 +207,12 @@ def _check_graph_call(ptr: Tensor | None, dim_size: int | None, dim: int) -> Non
             f"a Graph defines the groups and their number, and nodes are the first dimension: "
             f"leave out 'ptr', 'dim_size' and 'dim' (got dim_size={dim_size!r}, dim={dim!r})"
         )
+
+
+def _check_share(value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+        raise ValueError(f"'edge_dropout' must be in [0, 1) (got {value!r})")
+    return float(value)
 
 
 def _shown(value: Tensor) -> str:

@@ -62,6 +62,8 @@ class LpAggregation(LearnableAggregation):
             :math:`\mu` (:obj:`"paper"`, Eq. 7). (default: :obj:`"consistent"`)
         sign (str, optional): :obj:`"shift"` measures features from :math:`\mu`, :obj:`"abs"` takes
             :math:`|z|` and adds nothing back (Eq. 6). (default: :obj:`"shift"`)
+        edge_dropout (float, optional): In training, the share of edges or messages left out at
+            random; the rest weighs the more. (default: :obj:`0.0`)
 
     Shapes:
         - **input:** messages :math:`(*, |\mathcal{E}|, F)` or
@@ -96,6 +98,7 @@ class LpAggregation(LearnableAggregation):
         upper: float | None = None,
         shift: Shift = "consistent",
         sign: Sign = "shift",
+        edge_dropout: float = 0.0,
     ) -> None:
         Form("lp", shift=shift)  # checks it
         check_choice("sign", sign, get_args(Sign))
@@ -108,6 +111,7 @@ class LpAggregation(LearnableAggregation):
             channels=channels,
             reparam=reparam,
             upper=upper,
+            edge_dropout=edge_dropout,
         )
         self.shift: Shift = shift
         self.sign = sign

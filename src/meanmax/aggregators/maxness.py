@@ -59,8 +59,8 @@ def maxness(
     """
     wide = x.double()
     weight = _normalized(weight, graph)
-    # forward, not the call: a hook may ask for the maxness of what it sees.
-    out = aggr.forward(wide, graph, weight=weight)
+    # No hooks: one may ask for the maxness of what it sees.
+    out = aggr.on_graph(wide, graph, weight)
     if aggr.sign == "abs":
         wide = wide.abs()
     mean = functional.mean(wide, graph, weight=weight)

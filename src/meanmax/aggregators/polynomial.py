@@ -64,6 +64,8 @@ class PolynomialAggregation(LearnableAggregation):
             (default: :obj:`"weighted"`)
         sign (str, optional): :obj:`"shift"` measures features from :math:`\mu`, :obj:`"abs"` takes
             :math:`|z|` and adds nothing back (Eq. 11). (default: :obj:`"shift"`)
+        edge_dropout (float, optional): In training, the share of edges or messages left out at
+            random; the rest weighs the more. (default: :obj:`0.0`)
 
     Shapes:
         - **input:** messages :math:`(*, |\mathcal{E}|, F)` or
@@ -98,6 +100,7 @@ class PolynomialAggregation(LearnableAggregation):
         upper: float | None = None,
         normalize: Normalize = "weighted",
         sign: Sign = "shift",
+        edge_dropout: float = 0.0,
     ) -> None:
         Form("polynomial", normalize=normalize)  # checks it
         check_choice("sign", sign, get_args(Sign))
@@ -110,6 +113,7 @@ class PolynomialAggregation(LearnableAggregation):
             channels=channels,
             reparam=reparam,
             upper=upper,
+            edge_dropout=edge_dropout,
         )
         self.normalize: Normalize = normalize
         self.sign = sign

@@ -58,6 +58,8 @@ class SoftmaxAggregation(LearnableAggregation):
             (default: :obj:`2.0`)
         normalize (str, optional): :obj:`"weighted"`, :obj:`"sum"` or :obj:`"paper"`.
             (default: :obj:`"weighted"`)
+        edge_dropout (float, optional): In training, the share of edges or messages left out at
+            random; the rest weighs the more. (default: :obj:`0.0`)
 
     Shapes:
         - **input:** messages :math:`(*, |\mathcal{E}|, F)` or
@@ -91,6 +93,7 @@ class SoftmaxAggregation(LearnableAggregation):
         reparam: Reparam = "projected",
         upper: float | None = None,
         normalize: Normalize = "weighted",
+        edge_dropout: float = 0.0,
     ) -> None:
         Form("softmax", normalize=normalize)  # checks it
         super().__init__(
@@ -102,6 +105,7 @@ class SoftmaxAggregation(LearnableAggregation):
             channels=channels,
             reparam=reparam,
             upper=upper,
+            edge_dropout=edge_dropout,
         )
         self.normalize: Normalize = normalize
 

@@ -10,11 +10,11 @@ from typing import Any
 from meanmax.bench.child import ChildError
 from meanmax.bench.epochs import GEN_POWER, GEN_SOFTMAX, PYG_GAT, PYG_GCN, SPARSE, TRAINEES, Trainee
 from meanmax.bench.layer_memory import layer_memory
-from meanmax.bench.machine import machine_facts
 from meanmax.bench.ratios import quotient
 from meanmax.bench.run import Progress, Settings, threads
 from meanmax.bench.shapes import CITESEER, COMPUTERS, PPI, PUBMED, Problem, Shape
 from meanmax.bench.timing import Timing, time_in_turns
+from meanmax.experiments.machine import machine_facts
 
 PEERS = {
     "faster_than_gen_softmax": GEN_SOFTMAX,

@@ -16,9 +16,9 @@ from meanmax.bench.child import ChildError
 from meanmax.bench.coldstart import cold_start
 from meanmax.bench.competitors import COMPETITORS, PASSES, SWEPT, Inputs
 from meanmax.bench.graphs import GraphSource, find_amazon
-from meanmax.bench.machine import machine_facts
 from meanmax.bench.ratios import floors, rows_of
 from meanmax.bench.timing import MIN_CALLS, PAUSE, WARM_UP_CALLS, time_in_turns
+from meanmax.experiments.machine import machine_facts
 from meanmax.graph import Graph
 
 SWEEP_EDGES = (10_000, 100_000, 1_000_000, 10_000_000)

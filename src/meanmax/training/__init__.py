@@ -1,6 +1,24 @@
-r"""Training, and a classifier in the manner of scikit-learn."""
+r"""Training of models: the loop and its parts, and a classifier around them."""
 
+from meanmax.training.checkpoint import Checkpoint, CheckpointError
 from meanmax.training.classifier import NodeClassifier
-from meanmax.training.loop import History, Nodes, Schedule, TrainingError, train
+from meanmax.training.history import History
+from meanmax.training.loop import evaluate, train
+from meanmax.training.nodes import Nodes
+from meanmax.training.problem import Problem, Sample
+from meanmax.training.schedule import Schedule
+from meanmax.training.steps import TrainingError
 
-__all__ = ["History", "NodeClassifier", "Nodes", "Schedule", "TrainingError", "train"]
+__all__ = [
+    "Checkpoint",
+    "CheckpointError",
+    "History",
+    "NodeClassifier",
+    "Nodes",
+    "Problem",
+    "Sample",
+    "Schedule",
+    "TrainingError",
+    "evaluate",
+    "train",
+]

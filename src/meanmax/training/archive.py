@@ -16,18 +16,22 @@ from torch import Tensor
 FACTS = "facts.json"
 
 
-def write_archive(path: Path, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+def write_archive(
+    path: Path, facts: dict[str, Any], arrays: dict[str, np.ndarray], *, compress: bool = False
+) -> None:
     r"""Writes facts and arrays to a temporary file beside :obj:`path`, then renames it.
 
     Args:
         path (Path): The file.
         facts (dict): What JSON can hold.
         arrays (dict): Numbers by name.
+        compress (bool, optional): Whether the file is to be small. (default: :obj:`False`)
     """
+    kind = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            with zipfile.ZipFile(file, "w") as archive:
+            with zipfile.ZipFile(file, "w", kind) as archive:
                 archive.writestr(FACTS, json.dumps(facts, default=_plain))
                 for name, array in arrays.items():
                     with archive.open(f"{name}.npy", "w") as entry:

@@ -22,9 +22,12 @@ from meanmax.layers.arguments import check_positive
 from meanmax.layers.linear import Features
 from meanmax.models import NodeModel, build_model
 from meanmax.training.archive import read_archive, write_archive
+from meanmax.training.history import History
 from meanmax.training.inputs import as_features, as_graph, as_index
-from meanmax.training.loop import History, Schedule, train
+from meanmax.training.loop import train
+from meanmax.training.problem import Problem, Sample
 from meanmax.training.scaling import Scaling
+from meanmax.training.schedule import Schedule
 from meanmax.training.targets import as_labels, as_targets, check_present
 
 FORMAT = "meanmax.NodeClassifier/1"
@@ -142,7 +145,11 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
             schedule = Schedule(self.epochs, self.lr, self.weight_decay, self.lr, self.patience)
             features = scaling(x) if self.scale else x
             report = _printed if self.verbose else None
-            history = train(model, features, graph, nodes, val, schedule, report)
+            problem = Problem(
+                [Sample(features, graph, nodes)],
+                None if val is None else Sample(features, graph, val),
+            )
+            history = train(model, problem, schedule, report)
         self.classes_, self.multilabel_ = targets.classes, targets.multilabel
         self.n_features_in_, self.num_nodes_ = x.size(1), x.size(0)
         self.model_, self.scaling_, self.history_ = model, scaling, history

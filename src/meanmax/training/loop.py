@@ -1,145 +1,131 @@
-r"""Training on one graph, or on a batch of graphs, with early stopping on validation nodes."""
+r"""Training on one graph, or on several in batches, with early stopping on validation nodes."""
 
 from __future__ import annotations
 
-import copy
 import math
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict
+from typing import Any
 
 import torch
-from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from meanmax.graph import Graph
-from meanmax.layers.linear import Features
-from meanmax.models import NodeModel
+from meanmax.models import Trainable
+from meanmax.training.checkpoint import Checkpoint, CheckpointError
+from meanmax.training.history import History
+from meanmax.training.problem import Problem, Sample
+from meanmax.training.schedule import Schedule
+from meanmax.training.selection import Selection
+from meanmax.training.steps import Steps, TrainingError, copied
 
-
-class TrainingError(RuntimeError):
-    r"""Training could not go on."""
-
-
-@dataclass(frozen=True)
-class Schedule:
-    r"""How a model is trained.
-
-    Args:
-        epochs (int): The most epochs.
-        lr (float): Adam's learning rate.
-        weight_decay (float): Adam's weight decay; the aggregators' parameters have none.
-        aggregator_lr (float): The learning rate of the aggregators' parameters.
-        patience (int): Epochs without a lower validation loss after which training stops.
-    """
-
-    epochs: int = 400
-    lr: float = 0.01
-    weight_decay: float = 5e-4
-    aggregator_lr: float = 0.01
-    patience: int = 100
-
-
-@dataclass
-class History:
-    r"""What happened in training, epoch by epoch.
-
-    Args:
-        train_loss (list): The loss on training nodes, without what the model adds to it.
-        val_loss (list): The loss on validation nodes, if there are any.
-        best_epoch (int): The epoch whose weights the model has now, from 0.
-    """
-
-    train_loss: list[float] = field(default_factory=list)
-    val_loss: list[float] = field(default_factory=list)
-    best_epoch: int = -1
-
-
-@dataclass(frozen=True)
-class Nodes:
-    r"""Nodes with their targets.
-
-    Args:
-        index (Tensor): The nodes, int64.
-        target (Tensor): Classes, int64, or 0/1 for each label, float; one row for each.
-    """
-
-    index: Tensor
-    target: Tensor
-
-    def loss(self, out: Tensor) -> Tensor:
-        r"""Cross-entropy of classes, or binary cross-entropy of labels."""
-        out = out[self.index]
-        if self.target.dim() == 1:
-            return cross_entropy(out, self.target)
-        return binary_cross_entropy_with_logits(out, self.target.to(out.dtype))
+OnEpoch = Callable[[int, History], None]
 
 
 def train(
-    model: NodeModel,
-    x: Features,
-    graph: Graph,
-    nodes: Nodes,
-    val: Nodes | None,
+    model: Trainable,
+    problem: Problem,
     schedule: Schedule,
-    on_epoch: Callable[[int, History], None] | None = None,
+    on_epoch: OnEpoch | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> History:
-    r"""Trains a model in place and leaves it with the weights of its best epoch: that of the
-    lowest validation loss, or the last one without validation nodes.
+    r"""Trains a model in place and leaves it with the weights of its best epoch, chosen by
+    validation nodes alone; the last one if there are none.
+
+    With equal seeds of PyTorch's generator, threads and machine it repeats bit for bit, interrupted
+    and resumed or not.
 
     Args:
-        model (NodeModel): The model.
-        x (Tensor or SparseFeatures): Features.
-        graph (Graph): The graph.
-        nodes (Nodes): Training nodes.
-        val (Nodes, optional): Validation nodes.
+        model (Trainable): The model.
+        problem (Problem): What to learn from and to validate on.
         schedule (Schedule): How long and how fast.
-        on_epoch (callable, optional): Called after each epoch.
+        on_epoch (callable, optional): Called after each epoch with its number and the history.
+        checkpoint (Checkpoint, optional): Where to keep the state, and to go on from if it is
+            there.
     """
-    optimizer = torch.optim.Adam(
-        [
-            {"params": model.other_parameters(), "weight_decay": schedule.weight_decay},
-            {"params": model.aggregator_parameters(), "lr": schedule.aggregator_lr},
-        ],
-        lr=schedule.lr,
-        fused=True,
-    )
-    history, best, lowest = History(), None, math.inf
-    for epoch in range(schedule.epochs):
-        history.train_loss.append(_step(model, x, graph, nodes, optimizer))
-        if val is not None:
-            history.val_loss.append(_evaluate(model, x, graph, val))
-        if val is None or history.val_loss[-1] < lowest:
-            history.best_epoch = epoch
-        if val is not None and history.val_loss[-1] < lowest:
-            lowest, best = history.val_loss[-1], copy.deepcopy(model.state_dict())
+    run = _Run(model, problem, schedule)
+    if checkpoint is not None:
+        run.restore(checkpoint)
+    start = time.perf_counter() - run.history.seconds
+    while run.goes_on:
+        run.epoch()
+        run.history.seconds = time.perf_counter() - start
         if on_epoch is not None:
-            on_epoch(epoch, history)
-        if val is not None and epoch - history.best_epoch >= schedule.patience:
-            break
-    if best is not None:
-        model.load_state_dict(best)
+            on_epoch(run.history.epochs - 1, run.history)
+        if checkpoint is not None and checkpoint.is_due():
+            checkpoint.write(run.state())
+    if run.best is not None:
+        model.load_state_dict(run.best)
     model.eval()
-    return history
+    return run.history
 
 
-def _step(
-    model: NodeModel, x: Features, graph: Graph, nodes: Nodes, optimizer: torch.optim.Optimizer
-) -> float:
-    model.train()
-    optimizer.zero_grad()
-    loss = nodes.loss(model(x, graph))
-    value = float(loss.detach())
-    extra = model.extra_loss(graph)
-    if not math.isfinite(value):
-        raise TrainingError(
-            f"the training loss became {value}: lower the learning rate, or scale the features"
-        )
-    (loss if extra is None else loss + extra).backward()  # type: ignore[no-untyped-call]
-    optimizer.step()
-    return value
+class _Run:
+    r"""One training, which can be taken apart into a state and put together again."""
+
+    def __init__(self, model: Trainable, problem: Problem, schedule: Schedule) -> None:
+        if schedule.aggregator_loss == "val" and problem.val is None:
+            raise ValueError("aggregator_loss='val' needs validation nodes (got none)")
+        self.model, self.problem, self.schedule = model, problem, schedule
+        self.steps = Steps(model, schedule)
+        self.selection = Selection(schedule.select, schedule.patience)
+        self.history = History()
+        self.best: dict[str, torch.Tensor] | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        return self.history.epochs < self.schedule.epochs and not self.selection.exhausted
+
+    def epoch(self) -> None:
+        history, val = self.history, self.problem.val
+        losses = [self.steps(batch, val) for batch in self.problem.batches()]
+        history.train_loss.append(sum(losses) / len(losses))
+        for name, value in self.model.learned().items():
+            history.learned.setdefault(name, []).append(value.reshape(-1).tolist())
+        if val is None:
+            history.best_epoch = history.epochs - 1
+            return
+        loss, score = evaluate(self.model, val)
+        if not math.isfinite(loss):
+            raise TrainingError(
+                f"the validation loss became {loss}: lower the learning rate, or scale the features"
+            )
+        history.val_loss.append(loss)
+        history.val_score.append(score)
+        if self.selection.keeps(loss, score):
+            history.best_epoch = history.epochs - 1
+            self.best = copied(self.model)
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "model": self.model.state_dict(),
+            "steps": self.steps.state(),
+            "selection": asdict(self.selection),
+            "history": asdict(self.history),
+            "best": self.best,
+            "generator": torch.get_rng_state(),
+        }
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        state = checkpoint.read()
+        if state is None:
+            return
+        try:
+            self.model.load_state_dict(state["model"])
+            self.steps.restore(state["steps"])
+            self.selection = Selection(**state["selection"])
+            self.history = History(**state["history"])
+            self.best = state["best"]
+            torch.set_rng_state(state["generator"])
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"checkpoint {checkpoint.path} does not fit this model ({error}): delete or move "
+                f"it to start over"
+            ) from error
 
 
 @torch.no_grad()
-def _evaluate(model: NodeModel, x: Features, graph: Graph, nodes: Nodes) -> float:
+def evaluate(model: Trainable, sample: Sample) -> tuple[float, float]:
+    r"""The loss on a sample's nodes and their score, without dropout."""
     model.eval()
-    return float(nodes.loss(model(x, graph)))
+    out = sample.output(model)
+    return float(sample.nodes.loss(out)), sample.nodes.score(out)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from meanmax.training.loop import Nodes
+from meanmax.training.nodes import Nodes
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,10 +1,11 @@
-r"""The facts that a timing means nothing without."""
+r"""The facts about a machine that results mean little without."""
 
 from __future__ import annotations
 
 import os
 import platform
 import subprocess
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,17 @@ def machine_facts() -> dict[str, Any]:
         "load_average": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
         "system": platform.platform(),
         "python": platform.python_version(),
-        "versions": {name: package_version(name) for name in PACKAGES},
+        "versions": versions(),
         "torch_cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "numba_threading_layer": _threading_layer(),
         "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY"),
-        "commit": _commit(),
+        "commit": commit(),
     }
+
+
+def versions() -> dict[str, str]:
+    r"""The installed versions of what results depend on."""
+    return {name: package_version(name) for name in PACKAGES}
 
 
 def package_version(name: str) -> str:
@@ -39,6 +45,7 @@ def package_version(name: str) -> str:
         return "not installed"
 
 
+@cache
 def cpu_model() -> str:
     r"""The processor's name."""
     try:
@@ -56,7 +63,8 @@ def _threading_layer() -> str | None:
         return None
 
 
-def _commit() -> str | None:
+@cache
+def commit() -> str | None:
     r"""The commit of the checkout that this file belongs to, if it does."""
     root = Path(__file__).parents[3]
     if not (root / ".git").exists():

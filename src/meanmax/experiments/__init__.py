@@ -1,0 +1,1 @@
+r"""Experiments: the paper's tables beside our own, and what can be concluded from them."""

@@ -1,0 +1,261 @@
+r"""One run: from its specification to its row and artefact, whatever the model does."""
+
+from __future__ import annotations
+
+import math
+import os
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from meanmax.data import Dataset, load, make_split
+from meanmax.experiments.clusters import cluster_scores
+from meanmax.experiments.machine import commit, cpu_model, versions
+from meanmax.experiments.prepared import Prepared, prepare
+from meanmax.experiments.row import Artefact, Result, Row, Status
+from meanmax.experiments.run_spec import RunSpec, split_hash
+from meanmax.experiments.settings_files import AGGREGATOR, MODEL, STEPS_ON_AGGREGATORS, TRAINING
+from meanmax.graph import Graph
+from meanmax.models import PEERS, Trainable, build_model, build_peer
+from meanmax.training import Checkpoint, CheckpointError, History, Schedule, TrainingError, train
+from meanmax.training.loop import OnEpoch
+
+
+@dataclass(frozen=True)
+class DataRef:
+    r"""Where a worker finds the data.
+
+    Args:
+        source (str): A name or a path.
+        data_dir (str, optional): A folder to look in first.
+        directed (bool): Whether the edges of one's own graph keep their direction.
+    """
+
+    source: str
+    data_dir: str | None = None
+    directed: bool = False
+
+
+@dataclass(frozen=True)
+class Task:
+    r"""A run and how it is to be done.
+
+    Args:
+        spec (RunSpec): The run.
+        data (DataRef): Its data.
+        settings_name (str): Which settings file it was planned from.
+        threads (int): How many threads it may use.
+        alone (bool): Whether no other run is made at the same time.
+        checkpoints (str, optional): The folder of checkpoints; :obj:`None` for none.
+        scheme (str, optional): The scheme of the split with its whole path, if it is a file.
+    """
+
+    spec: RunSpec
+    data: DataRef
+    settings_name: str
+    threads: int = 1
+    alone: bool = False
+    checkpoints: str | None = None
+    scheme: str | None = None
+
+
+def execute(task: Task, on_epoch: OnEpoch | None = None) -> Result:
+    r"""Trains and judges a model.
+
+    Whatever goes wrong on the way (divergence, memory, a setting that does not fit) becomes a row
+    with its error, so that one run cannot end a table.
+
+    Args:
+        task (Task): What to do.
+        on_epoch (callable, optional): Called after each epoch.
+    """
+    before = torch.get_num_threads()
+    busy = _load() > 0.5
+    try:
+        torch.set_num_threads(task.threads)
+        return _result(task, on_epoch, alone=task.alone and not busy)
+    except TrainingError as error:
+        return Result(failed_row(task, "diverged", str(error)), {})
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(last.filename).name}:{last.lineno}"
+        return Result(failed_row(task, "failed", f"{type(error).__name__}: {error} ({where})"), {})
+    finally:
+        torch.set_num_threads(before)
+
+
+def failed_row(task: Task, status: Status, error: str) -> Row:
+    r"""The row of a run that did not end well."""
+    return Row(**_facts(task), status=status, error=error)
+
+
+def model_of(
+    spec: RunSpec, num_features: int, num_classes: int, num_nodes: int | None, graph: Graph
+) -> Trainable:
+    r"""The model of a run, from PyTorch's generator.
+
+    Args:
+        spec (RunSpec): The run.
+        num_features (int): Channels of the features.
+        num_classes (int): Classes or labels.
+        num_nodes (int, optional): The nodes of the one graph that CAT is trained on.
+        graph (Graph): The training graph, whose degrees PNA wants to know.
+    """
+    chosen = {name: value for name, value in spec.settings.items() if name in MODEL}
+    hidden = chosen.pop("hidden")
+    if spec.aggr in PEERS:
+        return build_peer(
+            spec.backbone, spec.aggr, num_features, hidden, num_classes, **chosen, graph=graph
+        )
+    if spec.backbone == "cat":
+        chosen["num_nodes"] = num_nodes
+    options = {name: value for name, value in spec.settings.items() if name in AGGREGATOR}
+    return build_model(
+        spec.backbone,
+        spec.aggr,
+        num_features,
+        hidden,
+        num_classes,
+        **chosen,
+        aggr_options=options or None,
+    )
+
+
+def schedule_of(settings: dict[str, Any]) -> Schedule:
+    r"""The training schedule among settings."""
+    names = (*TRAINING, *STEPS_ON_AGGREGATORS)
+    return Schedule(**{name: settings[name] for name in names if name in settings})
+
+
+def _result(task: Task, on_epoch: OnEpoch | None, *, alone: bool) -> Result:
+    spec = task.spec
+    dataset, graph = _loaded(task.data)
+    split = make_split(dataset, task.scheme or spec.split, spec.split_seed)
+    if split_hash(split) != spec.split_hash:
+        raise ValueError(
+            f"split {spec.split_seed} of '{spec.data}' is not the one that was planned: the data "
+            f"or the split file changed meanwhile"
+        )
+    prepared = prepare(
+        dataset,
+        split,
+        graph=graph,
+        scale=spec.settings.get("scale", False),
+        batch_graphs=spec.settings.get("batch_graphs", 2),
+        structure_channels=dataset.num_classes if spec.backbone == "cat" else None,
+    )
+    first = prepared.problem.samples[0]
+    num_nodes = None if prepared.inductive else dataset.num_nodes
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(spec.seed)
+        model = model_of(spec, dataset.num_features, dataset.num_classes, num_nodes, first.graph)
+        history = _trained(model, prepared, task, on_epoch)
+    metrics, artefact = _judged(model, prepared, history, spec)
+    row = Row(
+        **_facts(task),
+        status="ok",
+        metrics=metrics,
+        learned={name: value.reshape(-1).tolist() for name, value in model.learned().items()},
+        maxness={
+            name.removeprefix("maxness/"): _mean(values)
+            for name, values in artefact.items()
+            if name.startswith("maxness/")
+        },
+        best_epoch=history.best_epoch,
+        epochs=history.epochs,
+        seconds=round(history.seconds, 3),
+        alone=alone and _load() <= max(1.5, task.threads + 0.5),
+    )
+    return Result(row, artefact)
+
+
+def _trained(model: Trainable, prepared: Prepared, task: Task, on_epoch: OnEpoch | None) -> History:
+    schedule = schedule_of(task.spec.settings)
+    if task.checkpoints is None:
+        return train(model, prepared.problem, schedule, on_epoch)
+    path = Path(task.checkpoints) / f"{task.spec.key}.pt"
+    checkpoint = Checkpoint(path, run=task.spec.key)
+    try:
+        checkpoint.read()
+    except CheckpointError:
+        path.replace(path.with_suffix(".damaged"))  # kept for a look; the run starts over
+    history = train(model, prepared.problem, schedule, on_epoch, checkpoint)
+    checkpoint.remove()
+    return history
+
+
+@torch.no_grad()
+def _judged(
+    model: Trainable, prepared: Prepared, history: History, spec: RunSpec
+) -> tuple[dict[str, float], Artefact]:
+    r"""Every metric of the chosen weights, and the artefact."""
+    model.eval()
+    metrics: dict[str, float] = {}
+    outputs: dict[int, torch.Tensor] = {}
+    for name, sample in prepared.parts.items():
+        if id(sample.graph) not in outputs:
+            outputs[id(sample.graph)] = sample.output(model)
+        out = outputs[id(sample.graph)]
+        metrics[f"{name}_score"] = 100 * sample.nodes.score(out)
+        if name in ("train", "val"):
+            metrics[f"{name}_loss"] = float(sample.nodes.loss(out))
+    shown = prepared.parts["test"]
+    extra = {} if shown.structure is None else {"structure": shown.structure}
+    embedding = model.embed(shown.x, shown.graph, **extra)
+    if not prepared.inductive and shown.nodes.target.dim() == 1:
+        every = prepared.parts["all"].nodes
+        metrics |= cluster_scores(
+            embedding[every.index].numpy(), every.target.numpy(), seed=spec.seed
+        )
+    out = outputs[id(shown.graph)]
+    found = out.argmax(dim=1) if shown.nodes.target.dim() == 1 else (out > 0)
+    artefact: Artefact = {
+        "embedding": embedding.numpy().astype(np.float16),
+        "prediction": found.numpy().astype(np.int16 if found.dim() == 1 else np.bool_),
+        "train_loss": np.array(history.train_loss, np.float32),
+        "val_loss": np.array(history.val_loss, np.float32),
+        "val_score": np.array(history.val_score, np.float32),
+    }
+    for name, values in history.learned.items():
+        artefact[f"learned/{name}"] = np.array(values, np.float32)
+    for name, value in model.maxness(shown.x, shown.graph, **extra).items():
+        artefact[f"maxness/{name}"] = value.reshape(-1).numpy().astype(np.float32)
+    return metrics, artefact
+
+
+@lru_cache(maxsize=2)
+def _loaded(ref: DataRef) -> tuple[Dataset, Graph]:
+    dataset = load(ref.source, data_dir=ref.data_dir, directed=ref.directed)
+    return dataset, dataset.graph()
+
+
+def _facts(task: Task) -> dict[str, Any]:
+    return {
+        **asdict(task.spec),
+        "key": task.spec.key,
+        "settings_name": task.settings_name,
+        "threads": task.threads,
+        "cpu": cpu_model(),
+        "versions": versions(),
+        "commit": commit(),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _mean(values: np.ndarray) -> float | None:
+    finite = values[np.isfinite(values)]
+    return round(float(finite.mean()), 6) if finite.size else None
+
+
+def _load() -> float:
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else math.nan
+
+
+Execute = Callable[[Task], Result]

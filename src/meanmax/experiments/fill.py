@@ -1,0 +1,119 @@
+r"""Makes the runs that a store does not have yet, alone or together with other processes."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from meanmax.experiments.engine import Outcome, in_parallel
+from meanmax.experiments.execute import Task, execute, failed_row
+from meanmax.experiments.row import Result, Row
+from meanmax.experiments.store import Store
+
+POLL = 1.0  # seconds between two looks at what other processes have done
+
+
+@dataclass(frozen=True)
+class Workers:
+    r"""Who makes the runs.
+
+    Args:
+        jobs (int, optional): Runs at once; :obj:`None` for as many as there are processors for.
+        threads (int): Threads of each run.
+        engine (str): See :func:`~meanmax.experiments.engine.in_parallel`.
+    """
+
+    jobs: int | None = 1
+    threads: int = 1
+    engine: str = "processes"
+
+
+def fill(
+    store: Store,
+    tasks: Sequence[Task],
+    workers: Workers,
+    *,
+    retry_failed: bool = False,
+    on_row: Callable[[Row], None] | None = None,
+    run: Callable[[Task], Result] = execute,
+) -> list[Row]:
+    r"""Makes every run that is not done, each once, and adds it to the store as soon as it ends.
+
+    A run that another process is making is left to it, and made here if that process dies. It
+    returns when all of the runs are done, by whomever.
+
+    Args:
+        store (Store): Where rows go.
+        tasks (sequence): The runs.
+        workers (Workers): Who makes them.
+        retry_failed (bool, optional): Whether runs that failed are made again.
+            (default: :obj:`False`)
+        on_row (callable, optional): Called with each row that was made here.
+        run (callable, optional): What makes a run. (default: :func:`execute`)
+
+    Returns:
+        The rows that were made here.
+    """
+    made: list[Row] = []
+    claimed: set[str] = set()
+    waiting = _unique(tasks)
+    try:
+        while waiting:
+            left: list[Task] = []
+            for task, outcome in in_parallel(
+                run,
+                _claimed(store, waiting, left, claimed, workers, retry_failed),
+                jobs=workers.jobs,
+                threads=workers.threads,
+                engine=workers.engine,
+            ):
+                row = store.add(_result(task, outcome))
+                claimed.discard(row.key)
+                made.append(row)
+                if on_row is not None:
+                    on_row(row)
+            waiting = left
+            if waiting:
+                time.sleep(POLL)
+    finally:
+        for key in claimed:
+            store.release(key)
+    return made
+
+
+def _claimed(
+    store: Store,
+    tasks: Sequence[Task],
+    left: list[Task],
+    claimed: set[str],
+    workers: Workers,
+    retry_failed: bool,
+) -> Iterator[Task]:
+    r"""The tasks that could be had, taken one by one; others' go to :obj:`left`."""
+    done = store.finished(failed=not retry_failed)
+    for task in tasks:
+        key = task.spec.key
+        answer = "done" if key in done else store.claim(key, failed=not retry_failed)
+        if answer == "taken":
+            left.append(task)
+        elif answer == "mine":
+            claimed.add(key)
+            yield dataclasses.replace(
+                task,
+                threads=workers.threads,
+                alone=workers.jobs == 1,
+                checkpoints=str(store.checkpoints.resolve()),
+            )
+
+
+def _result(task: Task, outcome: Outcome[Result]) -> Result:
+    if outcome.result is not None:
+        return outcome.result
+    error = outcome.error
+    return Result(failed_row(task, "failed", f"{type(error).__name__}: {error}"), {})
+
+
+def _unique(tasks: Sequence[Task]) -> list[Task]:
+    return list({task.spec.key: task for task in tasks}.values())

@@ -1,0 +1,89 @@
+r"""How a model is trained: how long, how fast, and in which order."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Literal, TypeAlias, get_args
+
+Order: TypeAlias = Literal["joint", "alternating"]
+Optimizer: TypeAlias = Literal["adam", "sgd"]
+Select: TypeAlias = Literal["loss", "score", "both"]
+Part: TypeAlias = Literal["train", "val"]
+
+_CHOICES = {
+    "schedule": get_args(Order),
+    "aggregator_optimizer": get_args(Optimizer),
+    "aggregator_loss": get_args(Part),
+    "select": get_args(Select),
+}
+_COUNTS = ("epochs", "patience", "weight_steps", "aggregator_steps")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    r"""How a model is trained. *Weights* are all parameters but those of the aggregators.
+
+    In each epoch the :obj:`"joint"` schedule makes :obj:`weight_steps` steps of Adam on everything;
+    the :obj:`"alternating"` one, which is the paper's, makes :obj:`aggregator_steps` steps on the
+    aggregators' parameters with the weights held, then :obj:`weight_steps` on the weights with the
+    aggregators held, each side with an optimiser of its own. Where there is no such parameter, both
+    make the same steps. With several graphs that is done for each batch.
+
+    Args:
+        epochs (int): The most epochs.
+        lr (float): Adam's learning rate for the weights.
+        weight_decay (float): Adam's weight decay; the aggregators' parameters have none.
+        aggregator_lr (float): The learning rate of the aggregators' parameters.
+        patience (int): Epochs without a better one after which training stops.
+        schedule (str): :obj:`"joint"` or :obj:`"alternating"`.
+        weight_steps (int): Steps on the weights per epoch.
+        aggregator_steps (int): Steps on the aggregators' parameters per epoch, alternating.
+        aggregator_optimizer (str): :obj:`"sgd"` or :obj:`"adam"`, alternating.
+        aggregator_momentum (float): Momentum of :obj:`"sgd"`.
+        aggregator_clip (float, optional): The largest entry of the aggregators' gradient; larger
+            ones are cut to it. :obj:`None` for no limit.
+        aggregator_loss (str): What the aggregators' parameters descend, alternating: the loss on
+            :obj:`"train"` or on :obj:`"val"` nodes.
+        select (str): What makes an epoch better: a lower validation :obj:`"loss"`, a higher
+            :obj:`"score"` (at equal scores, a lower loss), or :obj:`"both"`: weights are kept when
+            neither is worse, and patience starts anew when either is better, as GAT does.
+    """
+
+    epochs: int = 400
+    lr: float = 0.01
+    weight_decay: float = 5e-4
+    aggregator_lr: float = 0.01
+    patience: int = 100
+    schedule: Order = "joint"
+    weight_steps: int = 1
+    aggregator_steps: int = 1
+    aggregator_optimizer: Optimizer = "sgd"
+    aggregator_momentum: float = 0.9
+    aggregator_clip: float | None = None
+    aggregator_loss: Part = "train"
+    select: Select = "loss"
+
+    def __post_init__(self) -> None:
+        r"""Checks every value."""
+        for field in fields(self):
+            self._check(field.name, getattr(self, field.name))
+        if self.aggregator_loss == "val" and self.schedule == "joint":
+            raise ValueError("aggregator_loss='val' needs schedule='alternating' (got 'joint')")
+
+    def _check(self, name: str, value: object) -> None:
+        if name in _CHOICES:
+            if value not in _CHOICES[name]:
+                listed = ", ".join(map(repr, _CHOICES[name]))
+                raise ValueError(f"'{name}' must be one of {listed} (got {value!r})")
+        elif name in _COUNTS:
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"'{name}' must be a whole number from 1 on (got {value!r})")
+        elif not (name == "aggregator_clip" and value is None) and not _is_size(value):
+            raise ValueError(f"'{name}' must be a number and not negative (got {value!r})")
+
+
+def _is_size(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 <= value < math.inf
