@@ -15,7 +15,7 @@ import torch
 
 from meanmax.experiments.engine import EngineError, Lost, in_parallel
 
-INTERRUPTED = """
+SLEEPING = """
 import os, sys, time
 from pathlib import Path
 from meanmax.experiments.engine import in_parallel
@@ -180,25 +180,41 @@ def test_the_end_of_the_iteration_ends_the_workers(tmp_path, ended_by):
         wait_for_end(int(path.name))
 
 
-def test_an_interrupt_ends_the_workers(tmp_path):
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+def test_workers_end_with_the_caller(tmp_path, sent):
     script = tmp_path / "script.py"
-    script.write_text(INTERRUPTED)
+    script.write_text(SLEEPING)
     seen = tmp_path / "seen"
     seen.mkdir()
     command = [sys.executable, str(script), str(seen)]
-    driver = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
+    caller = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
     try:
         while len(list(seen.iterdir())) < 2:
-            assert driver.poll() is None
+            assert caller.poll() is None
             time.sleep(0.05)
-        os.killpg(driver.pid, signal.SIGINT)  # as a terminal does
-        _, said = driver.communicate(timeout=60)
+        if sent == signal.SIGINT:
+            os.killpg(caller.pid, sent)  # as a terminal does
+        else:
+            os.kill(caller.pid, sent)
+        _, said = caller.communicate(timeout=60)
     finally:
-        driver.kill()
-    assert driver.returncode == -signal.SIGINT
-    assert said.count("Traceback") == 1, said
+        caller.kill()
+    assert caller.returncode == -sent
+    assert said.count("Traceback") == (1 if sent == signal.SIGINT else 0), said
     for path in seen.iterdir():
         wait_for_end(int(path.name))
+
+
+def test_a_worker_that_grows_is_exchanged():
+    def run(task):
+        kept = vars(sys).setdefault("kept", [])
+        kept.append(np.ones(task * 1_000_000))
+        time.sleep(1.1)  # memory is looked at once in a second
+        return os.getpid()
+
+    got = list(in_parallel(run, [1, 1, 60, 60, 1, 1], jobs=2))
+    assert [outcome.error for _, outcome in got] == [None] * 6
+    assert len({outcome.result for _, outcome in got}) == 4
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ folder, threads = Path(sys.argv[1]), int(sys.argv[2])
 
 def run(task):
     import ray, torch
-    name = f"{task} {os.getpid()} {ray.get_runtime_context().get_node_id()}"
+    name = f"{task} {os.getpid()} {ray.get_runtime_context().get_node_id()} {time.time_ns()}"
     (folder / name).touch()
     if task == "wrong":
         raise KeyError("no such run")
@@ -61,6 +62,7 @@ class Cluster:
         self.folder = folder
         self.port = free_port()
         self.nodes = []
+        self.drivers = []
         self.env = os.environ | {
             "RAY_ADDRESS": f"127.0.0.1:{self.port}",
             "RAY_AUTH_MODE": "token",
@@ -82,19 +84,30 @@ class Cluster:
         self.nodes.append(node)
         wait_until(lambda: "Ray runtime started" in log.read_text(), log, node)
 
+    def drive(self, folder, threads, tasks):
+        command = [sys.executable, "-c", DRIVER, str(folder), str(threads), *tasks]
+        pipe = subprocess.PIPE
+        driver = subprocess.Popen(command, env=self.env, stdout=pipe, stderr=pipe, text=True)
+        self.drivers.append(driver)
+        return driver
+
     def stop(self):
+        for driver in self.drivers:
+            driver.kill()
+            driver.communicate()
         for node in reversed(self.nodes):
             node.terminate()
         for node in self.nodes:
-            try:
-                node.wait(timeout=30)
-            finally:
-                kill_group(node.pid)
+            with suppress(subprocess.TimeoutExpired):
+                node.wait(timeout=40)  # Ray lets tasks end for 30 seconds
+            with suppress(ProcessLookupError):
+                os.killpg(node.pid, signal.SIGKILL)
+            node.wait()
 
 
 def test_every_task_once(cluster, tmp_path):
     tasks = ["a", "wrong", "b", "deadly", "c"]
-    got = results(start_driver(cluster, tmp_path, 1, tasks))
+    got = results(cluster.drive(tmp_path, 1, tasks))
     assert sorted(got) == [
         ["a", [200_000.0, 1], "NoneType"],
         ["b", [200_000.0, 1], "NoneType"],
@@ -108,15 +121,15 @@ def test_every_task_once(cluster, tmp_path):
 
 @pytest.mark.parametrize("killed", ["worker", "node"])
 def test_the_task_of_what_was_killed_runs_again(cluster, tmp_path, killed):
-    driver = start_driver(cluster, tmp_path, 1, ["hold", "hold", "a", "b", "c", "d"])
-    wait_until(lambda: len(runs(tmp_path, "hold")) == 2, cluster.folder / "node0.log", driver)
-    (_, pid, node), (_, _, other) = runs(tmp_path, "hold")
-    assert node != other
-    if killed == "worker":
-        os.kill(int(pid), signal.SIGKILL)
-    else:
-        os.kill(raylet(cluster.nodes[1].pid), signal.SIGKILL)
-    wait_until(lambda: len(runs(tmp_path, "hold")) == 3, cluster.folder / "node0.log", driver)
+    driver = cluster.drive(tmp_path, 1, ["hold", "hold", "a", "b", "c", "d"])
+    log = cluster.folder / "node0.log"
+    wait_until(lambda: len(runs(tmp_path, "hold")) == 2, log, driver)
+    begun = runs(tmp_path, "hold")
+    assert len({node for _, _, node in begun}) == 2
+    raylet = child(cluster.nodes[1].pid, "raylet")
+    (worker,) = (int(pid) for _, pid, _ in begun if parent(pid) == raylet)
+    os.kill(worker if killed == "worker" else raylet, signal.SIGKILL)
+    wait_until(lambda: not alive(worker), log)
     (tmp_path / "go").touch()
 
     got = results(driver)
@@ -127,14 +140,14 @@ def test_the_task_of_what_was_killed_runs_again(cluster, tmp_path, killed):
 
 
 def test_too_many_threads(cluster, tmp_path):
-    driver = start_driver(cluster, tmp_path, 2, ["a"])
+    driver = cluster.drive(tmp_path, 2, ["a"])
     _, said = driver.communicate(timeout=120)
     assert "no node of the Ray cluster has 2 CPUs" in said
     assert runs(tmp_path, "a") == []
 
 
 def test_an_interrupt_ends_the_tasks(cluster, tmp_path):
-    driver = start_driver(cluster, tmp_path, 1, ["hold", "hold", "a"])
+    driver = cluster.drive(tmp_path, 1, ["hold", "hold", "a"])
     wait_until(lambda: len(runs(tmp_path, "hold")) == 2, cluster.folder / "node0.log", driver)
     os.kill(driver.pid, signal.SIGINT)
     _, said = driver.communicate(timeout=60)
@@ -152,13 +165,6 @@ def test_without_cluster(tmp_path):
     assert "ray start --head" in done.stderr
 
 
-def start_driver(cluster, folder, threads, tasks):
-    command = [sys.executable, "-c", DRIVER, str(folder), str(threads), *tasks]
-    return subprocess.Popen(
-        command, env=cluster.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-
-
 def results(driver):
     out, said = driver.communicate(timeout=150)
     assert driver.returncode == 0, said
@@ -167,7 +173,8 @@ def results(driver):
 
 def runs(folder, task):
     """Task, process and node of each time that a task was begun."""
-    return [path.name.split() for path in folder.iterdir() if path.name.split()[0] == task]
+    begun = (path.name.split() for path in folder.iterdir())
+    return [name[:3] for name in begun if name[0] == task]
 
 
 def free_port():
@@ -184,22 +191,25 @@ def wait_until(condition, log, process=None):
         time.sleep(0.1)
 
 
+def stat(pid):
+    """State and parent of a process."""
+    state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[:2]
+    return state, int(parent)
+
+
 def alive(pid):
     try:
-        return Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] != "Z"
+        return stat(pid)[0] != "Z"
     except FileNotFoundError:
         return False
 
 
-def raylet(node):
-    """The raylet among the children of a node's process."""
-    children = Path(f"/proc/{node}/task/{node}/children").read_text().split()
-    names = {Path(f"/proc/{child}/comm").read_text().strip(): int(child) for child in children}
-    return names["raylet"]
+def parent(pid):
+    return stat(pid)[1]
 
 
-def kill_group(leader):
-    try:
-        os.killpg(leader, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
+def child(pid, name):
+    """The one child process of that name."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    (found,) = (c for c in children if Path(f"/proc/{c}/comm").read_text().strip() == name)
+    return int(found)

@@ -10,11 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import Progress as Bars
-from rich.progress import TaskID
 
+from meanmax.cli.data_bars import data_bars
 from meanmax.cli.data_tables import (
     as_text,
     count,
@@ -27,7 +24,6 @@ from meanmax.cli.data_tables import (
 from meanmax.data import CATALOG, DataError, load, statistics
 from meanmax.data.load import unknown_name
 from meanmax.data.own import read_and_check
-from meanmax.data.progress import Progress
 from meanmax.data.sources import fetch as fetch_files
 
 data_dir = click.option(
@@ -75,7 +71,7 @@ def list_sets(data_dir: Path | None, print_json: bool) -> None:
 @as_json
 def show(name_or_path: str, data_dir: Path | None, directed: bool, print_json: bool) -> None:
     r"""Show the statistics of a data set, or of your own graph, beside the paper's Table 1."""
-    with _clear_errors(), _bars() as progress:
+    with _clear_errors(), data_bars() as progress:
         dataset = load(name_or_path, data_dir=data_dir, directed=directed, progress=progress)
         counted = statistics(dataset)
     entry = CATALOG.get(name_or_path)
@@ -102,7 +98,7 @@ def fetch(names: tuple[str, ...], data_dir: Path | None) -> None:
             click.echo(f"{name}: needs no files")
             continue
         try:
-            with _bars() as progress:
+            with data_bars() as progress:
                 paths = fetch_files(name, data_dir=data_dir, progress=progress)
             click.echo(f"{name}: {count(len(paths), 'file')} in {paths[0].parent}")
         except (DataError, OSError) as error:
@@ -117,7 +113,7 @@ def fetch(names: tuple[str, ...], data_dir: Path | None) -> None:
 @as_json
 def check(path: Path, directed: bool, print_json: bool) -> None:
     r"""Look for problems in the files of your own graph. Ends with 1 if there are errors."""
-    with _bars() as progress:
+    with data_bars() as progress:
         dataset, problems = read_and_check(path, directed=directed, progress=progress)
     if print_json:
         click.echo(json.dumps([dataclasses.asdict(problem) for problem in problems], indent=1))
@@ -127,21 +123,6 @@ def check(path: Path, directed: bool, print_json: bool) -> None:
         click.echo(verdict(dataset, problems))
     if dataset is None:
         sys.exit(1)
-
-
-@contextmanager
-def _bars() -> Iterator[Progress]:
-    r"""A progress bar on stderr for each thing that is reported on."""
-    console = Console(stderr=True)
-    with Bars(console=console, transient=True, disable=not console.is_terminal) as bars:
-        tasks: dict[str, TaskID] = {}
-
-        def progress(what: str, done: int, total: int | None) -> None:
-            if what not in tasks:
-                tasks[what] = bars.add_task(escape(what), total=total)
-            bars.update(tasks[what], completed=done, total=total)
-
-        yield progress
 
 
 @contextmanager

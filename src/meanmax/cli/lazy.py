@@ -14,7 +14,10 @@ class LazyGroup(click.Group):
 
     places: dict[str, tuple[str, str]] = {
         "bench": ("meanmax.cli.bench:bench", "Time the aggregators or layers beside their peers."),
+        "compare": ("meanmax.cli.compare:compare", "Train aggregators on the same splits."),
         "data": ("meanmax.cli.data:data", "List, show, fetch and check data sets."),
+        "reproduce": ("meanmax.cli.reproduce:reproduce", "Make the paper's tables anew."),
+        "results": ("meanmax.cli.results:results", "Show, export and merge runs."),
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:

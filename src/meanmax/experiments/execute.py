@@ -2,8 +2,6 @@ r"""One run: from its specification to its row and artefact, whatever the model 
 
 from __future__ import annotations
 
-import math
-import os
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -15,16 +13,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from meanmax.data import Dataset, load, make_split
+from meanmax.data import Dataset, fingerprint, load, make_split
 from meanmax.experiments.clusters import cluster_scores
 from meanmax.experiments.machine import commit, cpu_model, versions
 from meanmax.experiments.prepared import Prepared, prepare
+from meanmax.experiments.quiet import is_quiet, run_ended, was_quiet
+from meanmax.experiments.resume import SpareCheckpoint, train_or_resume
 from meanmax.experiments.row import Artefact, Result, Row, Status
 from meanmax.experiments.run_spec import RunSpec, split_hash
 from meanmax.experiments.settings_files import AGGREGATOR, MODEL, STEPS_ON_AGGREGATORS, TRAINING
 from meanmax.graph import Graph
 from meanmax.models import PEERS, Trainable, build_model, build_peer
-from meanmax.training import Checkpoint, CheckpointError, History, Schedule, TrainingError, train
+from meanmax.training import History, Schedule, TrainingError, train
 from meanmax.training.loop import OnEpoch
 
 
@@ -77,10 +77,9 @@ def execute(task: Task, on_epoch: OnEpoch | None = None) -> Result:
         on_epoch (callable, optional): Called after each epoch.
     """
     before = torch.get_num_threads()
-    busy = _load() > 0.5
     try:
         torch.set_num_threads(task.threads)
-        return _result(task, on_epoch, alone=task.alone and not busy)
+        return _result(task, on_epoch, alone=task.alone and was_quiet(task.threads))
     except TrainingError as error:
         return Result(failed_row(task, "diverged", str(error)), {})
     except Exception as error:
@@ -89,6 +88,7 @@ def execute(task: Task, on_epoch: OnEpoch | None = None) -> Result:
         return Result(failed_row(task, "failed", f"{type(error).__name__}: {error} ({where})"), {})
     finally:
         torch.set_num_threads(before)
+        run_ended()
 
 
 def failed_row(task: Task, status: Status, error: str) -> Row:
@@ -136,7 +136,9 @@ def schedule_of(settings: dict[str, Any]) -> Schedule:
 
 def _result(task: Task, on_epoch: OnEpoch | None, *, alone: bool) -> Result:
     spec = task.spec
-    dataset, graph = _loaded(task.data)
+    dataset, graph, hashed = _loaded(task.data)
+    if hashed != spec.data_hash:
+        raise ValueError(f"'{spec.data}' is not what was planned with: the data changed meanwhile")
     split = make_split(dataset, task.scheme or spec.split, spec.split_seed)
     if split_hash(split) != spec.split_hash:
         raise ValueError(
@@ -153,10 +155,13 @@ def _result(task: Task, on_epoch: OnEpoch | None, *, alone: bool) -> Result:
     )
     first = prepared.problem.samples[0]
     num_nodes = None if prepared.inductive else dataset.num_nodes
-    with torch.random.fork_rng(devices=[]):
+
+    def new_model() -> Trainable:
         torch.manual_seed(spec.seed)
-        model = model_of(spec, dataset.num_features, dataset.num_classes, num_nodes, first.graph)
-        history = _trained(model, prepared, task, on_epoch)
+        return model_of(spec, dataset.num_features, dataset.num_classes, num_nodes, first.graph)
+
+    with torch.random.fork_rng(devices=[]):
+        model, history = _trained(new_model, prepared, task, on_epoch)
     metrics, artefact = _judged(model, prepared, history, spec)
     row = Row(
         **_facts(task),
@@ -171,24 +176,21 @@ def _result(task: Task, on_epoch: OnEpoch | None, *, alone: bool) -> Result:
         best_epoch=history.best_epoch,
         epochs=history.epochs,
         seconds=round(history.seconds, 3),
-        alone=alone and _load() <= max(1.5, task.threads + 0.5),
+        alone=alone and is_quiet(task.threads),
     )
     return Result(row, artefact)
 
 
-def _trained(model: Trainable, prepared: Prepared, task: Task, on_epoch: OnEpoch | None) -> History:
+def _trained(
+    new_model: Callable[[], Trainable], prepared: Prepared, task: Task, on_epoch: OnEpoch | None
+) -> tuple[Trainable, History]:
     schedule = schedule_of(task.spec.settings)
     if task.checkpoints is None:
-        return train(model, prepared.problem, schedule, on_epoch)
-    path = Path(task.checkpoints) / f"{task.spec.key}.pt"
-    checkpoint = Checkpoint(path, run=task.spec.key)
-    try:
-        checkpoint.read()
-    except CheckpointError:
-        path.replace(path.with_suffix(".damaged"))  # kept for a look; the run starts over
-    history = train(model, prepared.problem, schedule, on_epoch, checkpoint)
-    checkpoint.remove()
-    return history
+        model = new_model()
+        return model, train(model, prepared.problem, schedule, on_epoch)
+    # The store removes it when the row is there.
+    checkpoint = SpareCheckpoint(Path(task.checkpoints) / f"{task.spec.key}.pt", task.spec.key)
+    return train_or_resume(new_model, prepared.problem, schedule, checkpoint, on_epoch)
 
 
 @torch.no_grad()
@@ -231,9 +233,9 @@ def _judged(
 
 
 @lru_cache(maxsize=2)
-def _loaded(ref: DataRef) -> tuple[Dataset, Graph]:
+def _loaded(ref: DataRef) -> tuple[Dataset, Graph, str]:
     dataset = load(ref.source, data_dir=ref.data_dir, directed=ref.directed)
-    return dataset, dataset.graph()
+    return dataset, dataset.graph(), fingerprint(dataset)[:20]
 
 
 def _facts(task: Task) -> dict[str, Any]:
@@ -252,10 +254,3 @@ def _facts(task: Task) -> dict[str, Any]:
 def _mean(values: np.ndarray) -> float | None:
     finite = values[np.isfinite(values)]
     return round(float(finite.mean()), 6) if finite.size else None
-
-
-def _load() -> float:
-    return os.getloadavg()[0] if hasattr(os, "getloadavg") else math.nan
-
-
-Execute = Callable[[Task], Result]

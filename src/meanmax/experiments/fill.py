@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 
 from meanmax.experiments.engine import Outcome, in_parallel
 from meanmax.experiments.execute import Task, execute, failed_row
 from meanmax.experiments.row import Result, Row
-from meanmax.experiments.store import Store
+from meanmax.experiments.store import Store, StoreError
 
 POLL = 1.0  # seconds between two looks at what other processes have done
 
@@ -62,24 +64,26 @@ def fill(
     try:
         while waiting:
             left: list[Task] = []
-            for task, outcome in in_parallel(
-                run,
-                _claimed(store, waiting, left, claimed, workers, retry_failed),
-                jobs=workers.jobs,
-                threads=workers.threads,
-                engine=workers.engine,
-            ):
-                row = store.add(_result(task, outcome))
-                claimed.discard(row.key)
-                made.append(row)
-                if on_row is not None:
-                    on_row(row)
+            mine = _claimed(store, waiting, left, claimed, workers, retry_failed)
+            first = next(mine, None)
+            if first is not None:  # no workers are started for nothing
+                for task, outcome in in_parallel(
+                    run,
+                    chain([first], mine),
+                    jobs=workers.jobs,
+                    threads=workers.threads,
+                    engine=workers.engine,
+                ):
+                    row = store.add(_result(task, outcome))
+                    claimed.discard(row.key)
+                    made.append(row)
+                    if on_row is not None:
+                        on_row(row)
             waiting = left
             if waiting:
                 time.sleep(POLL)
     finally:
-        for key in claimed:
-            store.release(key)
+        _give_back(store, claimed)
     return made
 
 
@@ -106,6 +110,15 @@ def _claimed(
                 alone=workers.jobs == 1,
                 checkpoints=str(store.checkpoints.resolve()),
             )
+
+
+def _give_back(store: Store, claimed: set[str]) -> None:
+    r"""Releases what was not done, if need be without the database: its disk may be full."""
+    try:
+        store.release(claimed)
+    except StoreError:
+        with suppress(StoreError):
+            store.close()
 
 
 def _result(task: Task, outcome: Outcome[Result]) -> Result:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from meanmax.data import Dataset, Split
-from meanmax.graph import Graph, SparseFeatures
-from meanmax.layers import fit_structure
-from meanmax.layers.linear import Features
+from meanmax.graph import Graph
 from meanmax.training import Nodes, Problem, Sample
+from meanmax.training.graph_samples import graph_samples, rows_of
 from meanmax.training.problem import joined
 from meanmax.training.scaling import Scaling
 
@@ -56,9 +54,9 @@ def prepare(
     """
     roles = {"train": split.train, "val": split.val, "test": split.test}
     graphs = {name: _graphs_of(dataset, nodes) for name, nodes in roles.items()}
+    shared = dataset.graph() if graph is None else graph
     if dataset.num_graphs == 1 or _overlap(graphs):
         x = Scaling.of(dataset.x)(dataset.x) if scale else dataset.x
-        shared = dataset.graph() if graph is None else graph
         roles["all"] = dataset.labelled.nonzero().view(-1)
         parts = {
             name: Sample(x, shared, Nodes(nodes, dataset.y[nodes])) for name, nodes in roles.items()
@@ -66,9 +64,9 @@ def prepare(
         return Prepared(Problem([parts["train"]], parts["val"]), parts, inductive=False)
     x = dataset.x
     if scale:
-        x = Scaling.of(_rows(x, split.train))(x)
+        x = Scaling.of(rows_of(x, split.train))(x)
     samples = {
-        name: [_one_graph(dataset, x, number, nodes, structure_channels) for number in graphs[name]]
+        name: graph_samples(x, shared, Nodes(nodes, dataset.y[nodes]), structure_channels)
         for name, nodes in roles.items()
     }
     parts = {name: joined(listed) for name, listed in samples.items()}
@@ -82,24 +80,3 @@ def _graphs_of(dataset: Dataset, nodes: Tensor) -> list[int]:
 def _overlap(graphs: dict[str, list[int]]) -> bool:
     listed = [number for numbers in graphs.values() for number in numbers]
     return len(set(listed)) < len(listed)
-
-
-def _rows(x: Features, nodes: Tensor) -> Features:
-    if isinstance(x, Tensor):
-        return x[nodes]
-    return SparseFeatures.from_scipy(x.to_scipy()[nodes.numpy()])
-
-
-def _one_graph(
-    dataset: Dataset, x: Features, number: int, nodes: Tensor, structure_channels: int | None
-) -> Sample:
-    first, end = int(dataset.graph_ptr[number]), int(dataset.graph_ptr[number + 1])
-    inside = (dataset.edge_index[1] >= first) & (dataset.edge_index[1] < end)
-    weight = None if dataset.edge_weight is None else dataset.edge_weight[inside]
-    graph = Graph.from_edge_index(dataset.edge_index[:, inside] - first, end - first, weight)
-    own = nodes[(nodes >= first) & (nodes < end)]
-    structure = None
-    if structure_channels is not None:
-        structure = fit_structure(graph, structure_channels)
-    target = Nodes(own - first, dataset.y[own])
-    return Sample(_rows(x, torch.arange(first, end)), graph, target, structure)

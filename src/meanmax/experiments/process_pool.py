@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future
 from queue import SimpleQueue
@@ -44,6 +45,9 @@ class ProcessPool(Generic[T, R]):
         self._slots = jobs
         self._executors: set[Any] = set()
         self._idle: SimpleQueue[Any] = SimpleQueue()
+        # loky exchanges a worker that has grown, and warns of it in a thread of its own. Where
+        # warnings are errors, that thread would end and the task never be done; nothing is lost.
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
         for _ in range(jobs):
             self._idle.put(self._new_executor())
 

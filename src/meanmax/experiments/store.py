@@ -9,30 +9,29 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from meanmax.experiments.database import (
+    COLUMNS,
+    StoreError,
+    connected,
+    make_or_check,
+    reported,
+    transaction,
+)
 from meanmax.experiments.owner import Owner, is_alive
 from meanmax.experiments.row import NESTED, PLAIN, Artefact, Result, Row
 from meanmax.training.archive import read_archive, write_archive
 
-APPLICATION = 0x6D65616E  # "mean", in the file's header
-VERSION = 1
+__all__ = ["DEFAULT_STORE", "Store", "StoreError"]
+
+DEFAULT_STORE = "meanmax-runs"
+r"""The folder that commands take, in the current one, if none is named."""
+
 ARTEFACT = "meanmax.artefact/1"
-WAIT = 120.0  # seconds for which a write waits for those of other processes
-
-_SCHEMA = (
-    "CREATE TABLE runs (id INTEGER PRIMARY KEY, "
-    + ", ".join(f'"{name}"' for name in (*PLAIN, *NESTED))
-    + ', UNIQUE ("key", "attempt"))',
-    "CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL)",
-)
-
-
-class StoreError(RuntimeError):
-    r"""A store that cannot be read or written."""
 
 
 class Store:
@@ -48,13 +47,18 @@ class Store:
         self.database = self.folder / "runs.sqlite"
         self.checkpoints = self.folder / "checkpoints"
         self._owner: Owner | None = None
-        if not self.database.exists():
-            if not create:
-                raise StoreError(f"there is no store of runs in {self.folder}")
-            with _reported(self.folder):
-                self.folder.mkdir(parents=True, exist_ok=True)
+        with reported(self.folder):
+            size = self.database.stat().st_size if self.database.exists() else 0
+            if size == 0 and not create:
+                raise StoreError(f"there is no store of runs in {self.folder}: name another folder")
+            if self.database.exists() and size == 0 and (self.folder / "artefacts").exists():
+                raise StoreError(
+                    f"{self.database} is empty, but artefacts of runs are beside it: take it from "
+                    f"a backup, or delete it to make the runs again"
+                )
+            self.folder.mkdir(parents=True, exist_ok=True)
         with self._connection() as connection:
-            self._check(connection)
+            make_or_check(self.database, connection)
 
     def finished(self, *, failed: bool = True) -> set[str]:
         r"""The keys of the runs that are done.
@@ -81,56 +85,73 @@ class Store:
             :obj:`"mine"`, :obj:`"done"` or :obj:`"taken"`.
         """
         owner = self._own()
-        with self._connection() as connection, _transaction(connection):
+        with self._connection() as connection, transaction(connection):
             done = 'SELECT 1 FROM runs WHERE "key" = ?'
             done += "" if failed else " AND status != 'failed'"
             if connection.execute(done, (key,)).fetchone():
                 return "done"
             found = connection.execute("SELECT owner FROM claims WHERE key = ?", (key,)).fetchone()
-            if found is not None and found[0] != owner.name and is_alive(self._owners, found[0]):
-                return "taken"
+            if found is not None and found[0] != owner.name:
+                if is_alive(self._owners, found[0]):
+                    return "taken"
+                self._sweep(key)
             connection.execute("INSERT OR REPLACE INTO claims VALUES (?, ?)", (key, owner.name))
         return "mine"
 
-    def release(self, key: str) -> None:
-        r"""Gives a claimed run back."""
-        with self._connection() as connection, _transaction(connection):
-            query = "DELETE FROM claims WHERE key = ? AND owner = ?"
-            connection.execute(query, (key, self._own().name))
+    def release(self, keys: Iterable[str]) -> None:
+        r"""Gives claimed runs back."""
+        claims = [(key, self._own().name) for key in keys]
+        if claims:
+            with self._connection() as connection, transaction(connection):
+                connection.executemany("DELETE FROM claims WHERE key = ? AND owner = ?", claims)
 
     def add(self, result: Result) -> Row:
         r"""Adds a row with its artefact and releases the run; the row as it was written."""
         row = result.row
         if result.artefact:
-            with _reported(self.artefact_path(row.key)):
+            with reported(self.artefact_path(row.key)):
                 self.artefact_path(row.key).parent.mkdir(parents=True, exist_ok=True)
                 facts = {"format": ARTEFACT, "key": row.key}
                 write_archive(self.artefact_path(row.key), facts, result.artefact, compress=True)
-        with self._connection() as connection, _transaction(connection):
+        with self._connection() as connection, transaction(connection):
             written = _insert(connection, row)
             connection.execute("DELETE FROM claims WHERE key = ?", (row.key,))
+        if row.status != "failed":  # another attempt at it goes on from there
+            with reported(self.checkpoints):
+                self.checkpoint_path(row.key).unlink(missing_ok=True)
         return written
 
+    def unknown(self, rows: Iterable[Row]) -> list[Row]:
+        r"""Those of the rows that :meth:`merge` would add."""
+        with self._connection() as connection:
+            return [row for row in rows if not _known(connection, row)]
+
     def merge(self, rows: Iterable[Row]) -> int:
-        r"""Adds rows from elsewhere that are not there yet, all or none; how many were new."""
+        r"""Adds rows from elsewhere that are not there yet, all or none; how many were new.
+
+        A run that is done here stays as it is; a failed one is only added to.
+        """
         added = 0
-        with self._connection() as connection, _transaction(connection):
-            query = 'SELECT status, finished FROM runs WHERE "key" = ?'
+        with self._connection() as connection, transaction(connection):
             for row in rows:
-                known = connection.execute(query, (row.key,)).fetchall()
-                if not any(status == "ok" or when == row.finished for status, when in known):
+                if not _known(connection, row):
                     _insert(connection, row)
                     added += 1
         return added
 
     def rows(self) -> list[Row]:
         r"""The last attempt at every run, in the order in which they were added."""
-        names = ", ".join(f'"{name}"' for name in (*PLAIN, *NESTED))
         with self._connection() as connection:
-            listed = connection.execute(f"SELECT {names} FROM runs ORDER BY id").fetchall()
+            listed = connection.execute(f"SELECT {COLUMNS} FROM runs ORDER BY id").fetchall()
         latest: dict[str, Row] = {}
         for values in listed:
-            row = _row(dict(zip((*PLAIN, *NESTED), values, strict=True)))
+            try:
+                row = _row(dict(zip((*PLAIN, *NESTED), values, strict=True)))
+            except (TypeError, ValueError) as error:
+                raise StoreError(
+                    f"{self.database}: the row of run {values[0]!r} is damaged ({error}): take the "
+                    f"file from a backup, or move it away to make the runs again"
+                ) from error
             latest[row.key] = row
         return list(latest.values())
 
@@ -138,24 +159,38 @@ class Store:
         r"""The file of a run's artefact."""
         return self.folder / "artefacts" / key[:2] / f"{key}.zip"
 
+    def checkpoint_path(self, key: str) -> Path:
+        r"""The file of a run's checkpoint."""
+        return self.checkpoints / f"{key}.pt"
+
     def artefact(self, key: str) -> Artefact | None:
         r"""The arrays of a run by name, or :obj:`None`."""
         try:
-            _, arrays = read_archive(self.artefact_path(key), ARTEFACT)
+            facts, arrays = read_archive(self.artefact_path(key), ARTEFACT)
         except FileNotFoundError:
             return None
-        except ValueError as error:
-            raise StoreError(f"{error}: delete the file, or take it from a backup") from error
+        except Exception as error:  # zip, zlib and numpy raise many kinds for a damaged file
+            raise StoreError(
+                f"{self.artefact_path(key)} is damaged ({error}): delete the file, or take it from "
+                f"a backup"
+            ) from error
+        if facts.get("key") != key:
+            raise StoreError(
+                f"{self.artefact_path(key)} is of run {facts.get('key')!r}: delete the file, or "
+                f"take it from a backup"
+            )
         return {name: array.numpy() for name, array in arrays.items()}
 
     def close(self) -> None:
         r"""Gives back all that this process has claimed."""
-        if self._owner is not None:
-            name = self._owner.name
-            with self._connection() as connection, _transaction(connection):
-                connection.execute("DELETE FROM claims WHERE owner = ?", (name,))
-            self._owner.close()
-            self._owner = None
+        if self._owner is None:
+            return
+        owner, self._owner = self._owner, None
+        try:
+            with self._connection() as connection, transaction(connection):
+                connection.execute("DELETE FROM claims WHERE owner = ?", (owner.name,))
+        finally:
+            owner.close()  # which alone makes its claims void
 
     @property
     def _owners(self) -> Path:
@@ -163,75 +198,24 @@ class Store:
 
     def _own(self) -> Owner:
         if self._owner is None:
-            with _reported(self._owners):
+            with reported(self._owners):
                 self._owner = Owner(self._owners)
         return self._owner
 
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        r"""A connection for one task: none outlives a fork or changes threads."""
-        with _reported(self.database):
-            connection = sqlite3.connect(self.database, timeout=WAIT, isolation_level=None)
-            try:
-                connection.execute("PRAGMA synchronous = FULL")
-                yield connection
-            finally:
-                connection.close()
+    def _connection(self) -> AbstractContextManager[sqlite3.Connection]:
+        return connected(self.database)
 
-    def _check(self, connection: sqlite3.Connection) -> None:
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if application == 0 and tables == 0:
-            with _transaction(connection):
-                # Another process may have made it since.
-                (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-                for statement in _SCHEMA if tables == 0 else ():
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA application_id = {APPLICATION}")
-                connection.execute(f"PRAGMA user_version = {VERSION}")
-        elif application != APPLICATION:
-            raise StoreError(f"{self.database} is a database, but not one of meanmax's")
-        elif version != VERSION:
-            raise StoreError(
-                f"{self.database} is of version {version}, but this meanmax reads {VERSION}: "
-                f"export it with the meanmax that wrote it, and merge the export into a new store"
-            )
+    def _sweep(self, key: str) -> None:
+        r"""Removes what a killed process was writing for a run."""
+        for final in (self.artefact_path(key), self.checkpoint_path(key)):
+            for path in final.parent.glob(f".{final.name}.*"):
+                path.unlink(missing_ok=True)
 
 
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
-
-
-@contextmanager
-def _reported(path: Path) -> Iterator[None]:
-    r"""Errors of the disk and of the database as one kind that says what to do."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        text = str(error)
-        if "full" in text:
-            advice = "make room and run the same command again; finished runs are kept"
-        elif "locked" in text or "busy" in text:
-            advice = "another process holds it; run the same command again"
-        elif "readonly" in text or "unable to open" in text:
-            advice = "choose a folder that you may write to"
-        else:
-            advice = "move it away; the same command, or `meanmax results merge`, makes a new one"
-        raise StoreError(f"{path}: {text}: {advice}") from error
-    except OSError as error:
-        raise StoreError(
-            f"{error.filename or path}: {error.strerror or error}: make room or choose another "
-            f"folder, and run the same command again; finished runs are kept"
-        ) from error
+def _known(connection: sqlite3.Connection, row: Row) -> bool:
+    query = 'SELECT status, finished FROM runs WHERE "key" = ?'
+    listed = connection.execute(query, (row.key,)).fetchall()
+    return any(status != "failed" or when == row.finished for status, when in listed)
 
 
 def _insert(connection: sqlite3.Connection, row: Row) -> Row:
@@ -241,8 +225,7 @@ def _insert(connection: sqlite3.Connection, row: Row) -> Row:
     values = [facts[name] for name in PLAIN]
     values += [json.dumps(facts[name], sort_keys=True) for name in NESTED]
     marks = ", ".join("?" * len(values))
-    names = ", ".join(f'"{name}"' for name in (*PLAIN, *NESTED))
-    connection.execute(f"INSERT INTO runs ({names}) VALUES ({marks})", values)
+    connection.execute(f"INSERT INTO runs ({COLUMNS}) VALUES ({marks})", values)
     return Row(**facts)
 
 

@@ -3,9 +3,8 @@ r"""Files of facts and arrays that nothing is executed from: a zip of JSON and n
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from meanmax.training.whole_file import whole_file
+
 FACTS = "facts.json"
+
+_DAMAGE = (
+    AttributeError,  # facts that are no dictionary
+    EOFError,
+    KeyError,
+    NotImplementedError,  # a compression that Python does not know
+    OSError,
+    RuntimeError,  # an encrypted entry
+    TypeError,  # arrays of text
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def write_archive(
@@ -28,20 +42,11 @@ def write_archive(
         compress (bool, optional): Whether the file is to be small. (default: :obj:`False`)
     """
     kind = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            with zipfile.ZipFile(file, "w", kind) as archive:
-                archive.writestr(FACTS, json.dumps(facts, default=_plain))
-                for name, array in arrays.items():
-                    with archive.open(f"{name}.npy", "w") as entry:
-                        np.lib.format.write_array(entry, np.asarray(array), allow_pickle=False)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with whole_file(path) as file, zipfile.ZipFile(file, "w", kind) as archive:
+        archive.writestr(FACTS, json.dumps(facts, default=_plain))
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w") as entry:
+                np.lib.format.write_array(entry, np.asarray(array), allow_pickle=False)
 
 
 def read_archive(path: Path, expected: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -65,7 +70,7 @@ def read_archive(path: Path, expected: str) -> tuple[dict[str, Any], dict[str, T
             return facts, arrays
     except FileNotFoundError:
         raise
-    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except _DAMAGE as error:
         raise ValueError(f"{path} was not saved by meanmax, or is damaged ({error})") from error
 
 

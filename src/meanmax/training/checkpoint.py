@@ -2,14 +2,14 @@ r"""Training half done, on disk, from which it goes on as if it had not stopped.
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from meanmax.training.whole_file import whole_file
 
 FORMAT = "meanmax.checkpoint/1"
 
@@ -43,16 +43,8 @@ class Checkpoint:
     def write(self, state: dict[str, Any]) -> None:
         r"""Writes to a temporary file beside the path, then renames it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                torch.save({"format": FORMAT, "run": self.run, **state}, file)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).replace(self.path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with whole_file(self.path) as file:
+            torch.save({"format": FORMAT, "run": self.run, **state}, file)
         self._last = time.monotonic()
 
     def read(self) -> dict[str, Any] | None:

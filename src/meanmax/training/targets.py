@@ -2,6 +2,7 @@ r"""Labels of nodes as numbers that a loss takes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +20,8 @@ class Targets:
     Args:
         values (ndarray): :obj:`[num_nodes]` of any type, or 0/1, :obj:`[num_nodes, num_labels]`.
         missing (ndarray): Which nodes have no label, bool, :obj:`[num_nodes]`.
-        classes (ndarray): The classes that occur among training nodes, sorted; for several labels
-            their numbers.
+        classes (ndarray): The classes that occur among training nodes, sorted, or all that have a
+            name; for several labels their numbers.
     """
 
     values: np.ndarray
@@ -49,7 +50,9 @@ class Targets:
         return Nodes(index, torch.from_numpy(position.astype(np.int64)))
 
 
-def as_targets(y: Any, train: Tensor, num_nodes: int) -> Targets:
+def as_targets(
+    y: Any, train: Tensor, num_nodes: int, class_names: Sequence[str] | None = None
+) -> Targets:
     r"""Checks labels.
 
     Args:
@@ -58,9 +61,13 @@ def as_targets(y: Any, train: Tensor, num_nodes: int) -> Targets:
             there is none.
         train (Tensor): The training nodes, which need labels.
         num_nodes (int): The number of nodes.
+        class_names (sequence, optional): The names of classes that are numbered from 0, or of the
+            labels; a class counts even if no training node has it. (default: :obj:`None`)
     """
     values, missing = as_labels(y, num_nodes)
     check_present(missing[train.numpy()], "train_mask")
+    if class_names is not None:
+        _check_names(values[train.numpy()], class_names)
     if values.ndim == 2:
         return Targets(values, missing, np.arange(values.shape[1]))
     classes = np.unique(values[train.numpy()])
@@ -69,6 +76,8 @@ def as_targets(y: Any, train: Tensor, num_nodes: int) -> Targets:
             f"training nodes have one class only ({_examples(classes)}): there is nothing to tell "
             f"apart"
         )
+    if class_names is not None:
+        classes = np.arange(len(class_names))
     return Targets(values, missing, classes)
 
 
@@ -104,6 +113,25 @@ def check_present(missing: np.ndarray, name: str) -> None:
         raise ValueError(
             f"'{name}' holds {int(missing.sum())} nodes without a label (negative, NaN or None "
             f"stand for none): leave them out of it"
+        )
+
+
+def _check_names(values: np.ndarray, class_names: Sequence[str]) -> None:
+    r"""Names must be different, and as many as the labels of training nodes ask for."""
+    count = len(class_names)
+    if isinstance(class_names, str) or len(set(class_names)) < count:
+        raise ValueError(f"'class_names' must be different names (got {class_names!r})")
+    if values.ndim == 2:
+        fits = values.shape[1] == count
+        found = f"{values.shape[1]} labels"
+    else:
+        numbered = values.dtype.kind in "iub"
+        fits = numbered and (values.size == 0 or int(values.max()) < count)
+        found = f"classes {_examples(values)}"
+    if not fits:
+        raise ValueError(
+            f"'class_names' has {count} names, but 'y' holds {found}: give a name for each label, "
+            f"or for each class from 0 on"
         )
 
 

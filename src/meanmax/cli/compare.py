@@ -1,0 +1,127 @@
+r"""The command :obj:`meanmax compare`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from meanmax.cli import options
+from meanmax.cli.comparison_table import comparison_table, write_comparison
+from meanmax.cli.data_bars import data_bars
+from meanmax.cli.data_tables import print_out
+from meanmax.cli.run_bars import run_bar
+from meanmax.data import load
+from meanmax.experiments.check import check_methods
+from meanmax.experiments.comparison import compare as compared
+from meanmax.experiments.execute import DataRef
+from meanmax.experiments.fill import Workers, fill
+from meanmax.experiments.plan import Plan
+from meanmax.experiments.selection import select
+from meanmax.experiments.store import DEFAULT_STORE, Store
+from meanmax.models import BACKBONES
+
+
+@click.command()
+@click.option("--data", "source", required=True, metavar="NAME|PATH", help="The graph.")
+@click.option("--backbone", type=click.Choice(list(BACKBONES)), default="gcn", help="Layers.")
+@click.option(
+    "--aggr",
+    "aggrs",
+    type=options.AGGRS,
+    default="none,lp,poly,softmax",
+    help=f"Aggregators, with commas: {', '.join(options.AGGR_NAMES)}. 'none' is the backbone's "
+    "own and the baseline.",
+)
+@click.option("--splits", type=options.POSITIVE, default=10, help="Splits, from seed 0 on.")
+@click.option("--split", "scheme", metavar="SCHEME", help="How to split. [default: what fits]")
+@options.settings
+@options.overrides
+@options.workers
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(DEFAULT_STORE),
+    help="Folder of the runs, and for the table.",
+)
+@options.data_dir
+@options.directed
+@options.as_json
+def compare(
+    source: str,
+    backbone: str,
+    aggrs: list[str],
+    splits: int,
+    scheme: str | None,
+    settings_name: str,
+    pairs: tuple[str, ...],
+    jobs: int | None,
+    threads: int,
+    engine: str,
+    retry_failed: bool,
+    out: Path,
+    data_dir: Path | None,
+    directed: bool,
+    print_json: bool,
+) -> None:
+    r"""Train a model with each aggregator on the same splits, and say what the evidence supports.
+
+    Runs that are in the folder already are not made again: the same command goes on where it was
+    interrupted, and ends at once when all is there.
+    """
+    if "none" not in aggrs:
+        aggrs = ["none", *aggrs]
+    overrides = options.parsed(pairs)
+    with options.clear_errors():
+        with data_bars() as progress:
+            dataset = load(source, data_dir=data_dir, directed=directed, progress=progress)
+        plan = Plan(
+            data=_reference(source, data_dir, directed),
+            backbones=[backbone],
+            aggrs=aggrs,
+            splits=range(splits),
+            settings_name=settings_name,
+            scheme=scheme,
+            overrides=overrides,
+        )
+        tasks = plan.tasks(dataset)
+        check_methods(tasks, dataset)
+        store = Store(out)
+        try:
+            done = store.finished(failed=not retry_failed) & {task.spec.key for task in tasks}
+            with run_bar(len(tasks), len(done)) as on_row:
+                workers = Workers(jobs, threads, engine)
+                fill(store, tasks, workers, retry_failed=retry_failed, on_row=on_row)
+        finally:
+            store.close()
+        keys = {task.spec.key for task in tasks}
+        rows = [row for row in store.rows() if row.key in keys]
+        name = "accuracy" if dataset.task == "multiclass" else "micro-F1"
+        result = compared(
+            select(rows, dataset.name, plan.settings), backbone, aggrs, data=dataset.name, name=name
+        )
+        files = write_comparison(result, rows, out, settings_name, overrides)
+    if print_json:
+        click.echo(json.dumps(result.as_dict(), indent=1))
+    else:
+        print_out(comparison_table(result, settings_name, overrides))
+        click.echo(f"\n{result.verdict}")
+        for note in result.notes:
+            click.echo(note)
+        click.echo(f"\nWritten: {', '.join(str(path) for path in files)}")
+    if all(line.n == 0 for line in result.lines):
+        raise click.ClickException(_all_failed(result.as_dict()))
+
+
+def _reference(source: str, data_dir: Path | None, directed: bool) -> DataRef:
+    r"""The data for workers, which may run in another folder."""
+    if Path(source).exists():
+        source = str(Path(source).resolve())
+    return DataRef(source, str(data_dir.resolve()) if data_dir else None, directed)
+
+
+def _all_failed(facts: dict[str, Any]) -> str:
+    errors = [error for line in facts["lines"] for error in line["errors"]]
+    return "no run ended well. " + "; ".join(dict.fromkeys(errors))

@@ -1,0 +1,98 @@
+r"""What :obj:`meanmax compare` prints and writes."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group
+from rich.table import Table
+
+from meanmax.experiments.atomic import write_text
+from meanmax.experiments.comparison import Comparison, Line
+from meanmax.experiments.exports import export_rows
+from meanmax.experiments.row import Row
+
+HEADINGS = ("aggregator", "n", "{metric} %", "− baseline", "p (Holm)", "learned", "maxness", "s")
+
+
+def comparison_table(result: Comparison, settings_name: str, overrides: Mapping[str, Any]) -> Group:
+    r"""One line for each aggregator."""
+    table = Table()
+    for heading in HEADINGS:
+        right = heading not in ("aggregator", "learned")
+        table.add_column(
+            heading.format(metric=result.metric), justify="right" if right else "left", no_wrap=True
+        )
+    for line in result.lines:
+        table.add_row(*_cells(line))
+    return Group(_title(result, settings_name, overrides), table)
+
+
+def write_comparison(
+    result: Comparison,
+    rows: Sequence[Row],
+    folder: Path,
+    settings_name: str,
+    overrides: Mapping[str, Any],
+) -> list[Path]:
+    r"""Writes the table as Markdown and JSON, and the rows it is made of; the files."""
+    name = "".join(mark if mark.isalnum() or mark in "-_" else "_" for mark in result.data)
+    stem = f"compare-{name}-{result.backbone}-{settings_name}"
+    paths = [folder / f"{stem}.md", folder / f"{stem}.json", folder / f"{stem}.jsonl"]
+    write_text(paths[0], _markdown(result, settings_name, overrides))
+    facts = {"settings": settings_name, "overrides": dict(overrides), **result.as_dict()}
+    write_text(paths[1], json.dumps(facts, indent=1) + "\n")
+    export_rows(rows, paths[2])
+    return paths
+
+
+def _cells(line: Line) -> list[str]:
+    pair = line.paired
+    difference = p = "–"
+    if pair is not None:
+        difference = f"{pair.difference:+.2f}"
+        if math.isfinite(pair.low):
+            difference += f" [{pair.low:+.2f}, {pair.high:+.2f}]"
+        p = "–" if math.isnan(line.adjusted_p) else f"{line.adjusted_p:.2g}"
+    count = f"{line.n}" + (f" ({line.failed} failed)" if line.failed else "")
+    score = "–" if math.isnan(line.mean) else f"{line.mean:.2f}"
+    score += "" if math.isnan(line.std) else f" ± {line.std:.2f}"
+    maxness = "–" if line.maxness is None else f"{line.maxness:.2f}"
+    seconds = "–" if math.isnan(line.seconds) else f"{line.seconds:.1f}"
+    return [line.aggr, count, score, difference, p, _learned(line), maxness, seconds + _mark(line)]
+
+
+def _mark(line: Line) -> str:
+    return "" if line.alone or math.isnan(line.seconds) else "*"
+
+
+def _learned(line: Line) -> str:
+    shown = []
+    for name, (mean, low, high) in line.learned.items():
+        spread = "" if high - low < 0.005 else f" ({low:.2f}–{high:.2f})"
+        shown.append(f"{name.rpartition('.')[2]} {mean:.2f}{spread}")
+    return ", ".join(shown) or "–"
+
+
+def _title(result: Comparison, settings_name: str, overrides: Mapping[str, Any]) -> str:
+    changed = "".join(f", {name}={value}" for name, value in overrides.items())
+    return f"{result.data}, {result.backbone}, settings {settings_name}{changed}"
+
+
+def _markdown(result: Comparison, settings_name: str, overrides: Mapping[str, Any]) -> str:
+    headings = [heading.format(metric=result.metric) for heading in HEADINGS]
+    lines = [headings, ["---"] * len(headings), *(_cells(line) for line in result.lines)]
+    body = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+    notes = [result.verdict, *result.notes]
+    notes.append(
+        "Scores are of test nodes, mean ± standard deviation over splits; models are selected on "
+        "validation nodes alone. Differences to the baseline are paired over splits, with a 95 % "
+        "bootstrap interval. Times with a star are of runs that shared the machine and are not "
+        "comparable."
+    )
+    title = _title(result, settings_name, overrides)
+    return f"# {title}\n\n{body}\n\n" + "\n\n".join(notes) + "\n"

@@ -1,0 +1,145 @@
+r"""Options that several commands have, and checks of what they were given."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from meanmax.data import DataError
+from meanmax.experiments.engine import ENGINES, EngineError
+from meanmax.experiments.settings_files import NAMES, SettingsError, parse_overrides
+from meanmax.experiments.store import DEFAULT_STORE, StoreError
+from meanmax.layers.neighbourhood import AGGREGATORS
+from meanmax.models import BACKBONES, PEERS
+from meanmax.training import CheckpointError, TrainingError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+AGGR_NAMES = ("none", *AGGREGATORS, *PEERS)
+POSITIVE = click.IntRange(min=1)
+
+data_dir = click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder to look in first and to download to. After it come the folder that the variable "
+    "MEANMAX_DATA names, and your cache.",
+)
+directed = click.option(
+    "--directed", is_flag=True, help="Keep the direction of your own graph's edges."
+)
+as_json = click.option("--json", "print_json", is_flag=True, help="Print JSON instead of a table.")
+settings = click.option(
+    "--settings",
+    "settings_name",
+    type=click.Choice(NAMES),
+    default="tuned",
+    help="Settings file: what the paper and its code give, or what validation prefers.",
+)
+overrides = click.option(
+    "--set",
+    "pairs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting in place of the file's, such as lr=0.005; may be repeated.",
+)
+threads = click.option("--threads", type=POSITIVE, default=1, help="Threads of each run.")
+store = click.option(
+    "--store",
+    type=click.Path(path_type=Path),
+    default=Path(DEFAULT_STORE),
+    help="Folder of the runs.",
+)
+
+
+def workers(command: F) -> F:
+    r"""The options :obj:`--jobs`, :obj:`--threads`, :obj:`--engine` and :obj:`--retry-failed`."""
+    listed = "; ".join(f"{name}: {what}" for name, what in ENGINES.items())
+    for option in (
+        click.option("--retry-failed", is_flag=True, help="Make runs again that failed."),
+        click.option(
+            "--engine", type=click.Choice(list(ENGINES)), default="processes", help=f"{listed}."
+        ),
+        threads,
+        click.option("--jobs", type=POSITIVE, help="Runs at once. [default: processors / threads]"),
+    ):
+        command = option(command)
+    return command
+
+
+class Names(click.ParamType):  # type: ignore[type-arg]
+    r"""Names out of a list, with commas between them.
+
+    Args:
+        what (str): What one of them is called in errors.
+        known (sequence): All of them.
+    """
+
+    name = "names"
+
+    def __init__(self, what: str, known: Sequence[str]) -> None:
+        self.what = what
+        self.known = tuple(known)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> list[str]:
+        r"""The names, each once and in their order."""
+        if isinstance(value, list):
+            return value
+        names = [name.strip().lower() for name in str(value).split(",") if name.strip()]
+        for name in names:
+            if name not in self.known:
+                close = difflib.get_close_matches(name, self.known, n=2, cutoff=0.5)
+                hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
+                listed = ", ".join(self.known)
+                self.fail(f"there is no {self.what} {name!r}: {hint}Choose from {listed}.", param)
+        if not names:
+            self.fail(f"name at least one {self.what} of {', '.join(self.known)}.", param)
+        return list(dict.fromkeys(names))
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[click.shell_completion.CompletionItem]:
+        r"""Completes the name after the last comma."""
+        before, comma, last = incomplete.rpartition(",")
+        return [
+            click.shell_completion.CompletionItem(f"{before}{comma}{name}")
+            for name in self.known
+            if name.startswith(last)
+        ]
+
+
+AGGRS = Names("aggregator", AGGR_NAMES)
+BACKBONE_NAMES = Names("backbone", tuple(BACKBONES))
+
+
+def parsed(pairs: Sequence[str]) -> dict[str, Any]:
+    r"""The settings of :obj:`--set`."""
+    try:
+        return parse_overrides(pairs)
+    except SettingsError as error:
+        raise click.BadParameter(str(error), param_hint="--set") from error
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    r"""What is wrong with input, disk or workers as one line and exit code 1."""
+    try:
+        yield
+    except (
+        CheckpointError,
+        DataError,
+        EngineError,
+        SettingsError,
+        StoreError,
+        TrainingError,
+    ) as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        raise click.ClickException(f"{error.strerror or error}{where}") from error

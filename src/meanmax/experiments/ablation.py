@@ -1,0 +1,124 @@
+r"""Which choices matter: one changed at a time, beside the published settings."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from meanmax.experiments.comparison import BASELINE, compare
+from meanmax.experiments.row import Row
+from meanmax.experiments.selection import select
+from meanmax.experiments.settings_files import settings_for
+
+AGGRS = ("lp", "poly", "softmax")
+SETTINGS = "published"
+
+
+@dataclass(frozen=True)
+class Variant:
+    r"""One aggregator with one choice changed.
+
+    Args:
+        name (str): The choice.
+        aggr (str): The aggregator.
+        overrides (dict): The settings that differ from the published ones.
+    """
+
+    name: str
+    aggr: str
+    overrides: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Effect:
+    r"""What a variant came to on one data set.
+
+    Args:
+        variant (Variant): The variant; :obj:`None` for the baseline.
+        data (str): The data set.
+        n (int): Runs that ended well.
+        mean (float): The test score in percent.
+        std (float): Its deviation over splits.
+        val_mean (float): The validation score.
+        difference (float): To the baseline, paired.
+        low (float): The lower end of its 95 % interval.
+        high (float): The upper end.
+        learned (float): The mean of the learned parameter.
+    """
+
+    variant: Variant | None
+    data: str
+    n: int
+    mean: float
+    std: float
+    val_mean: float
+    difference: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    learned: float = math.nan
+
+    def as_dict(self) -> dict[str, Any]:
+        r"""Plain values."""
+        facts = {**vars(self), "variant": None if self.variant is None else vars(self.variant)}
+        return {
+            name: None if isinstance(value, float) and math.isnan(value) else value
+            for name, value in facts.items()
+        }
+
+
+@cache
+def variants() -> tuple[Variant, ...]:
+    r"""All variants, in the order of the file."""
+    text = files("meanmax.experiments").joinpath("settings", "ablation.toml").read_text("utf-8")
+    found = []
+    for entry in tomllib.loads(text)["variant"]:
+        own = entry.get("by_aggr", {})
+        for aggr in AGGRS:
+            if not own or aggr in own:
+                changed = {**entry.get("set", {}), **own.get(aggr, {})}
+                found.append(Variant(entry["name"], aggr, changed))
+    return tuple(found)
+
+
+def effects(rows: Sequence[Row], data: Sequence[str], backbone: str = "gcn") -> list[Effect]:
+    r"""What every variant came to, each against the baseline with the published settings.
+
+    Args:
+        rows (sequence): All rows there are.
+        data (sequence): The data sets.
+        backbone (str, optional): The backbone. (default: :obj:`"gcn"`)
+    """
+    found = []
+    for name in data:
+        found.append(_effect(rows, name, backbone, None))
+        found += [_effect(rows, name, backbone, variant) for variant in variants()]
+    return found
+
+
+def _effect(rows: Sequence[Row], data: str, backbone: str, variant: Variant | None) -> Effect:
+    def wanted(backbone: str, aggr: str, data: str) -> dict[str, Any]:
+        overrides = variant.overrides if variant is not None and aggr != BASELINE else {}
+        return settings_for(SETTINGS, backbone, aggr, data, overrides)
+
+    aggr = BASELINE if variant is None else variant.aggr
+    chosen = select(rows, data, wanted)
+    line = compare(chosen, backbone, [BASELINE, aggr], data=data).lines[-1]
+    pair = line.paired
+    learned = [mean for mean, _, _ in line.learned.values()]
+    return Effect(
+        variant,
+        data,
+        line.n,
+        line.mean,
+        line.std,
+        line.val_mean,
+        difference=pair.difference if pair else math.nan,
+        low=pair.low if pair else math.nan,
+        high=pair.high if pair else math.nan,
+        learned=learned[0] if learned else math.nan,
+    )

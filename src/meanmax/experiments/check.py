@@ -1,0 +1,35 @@
+r"""What can be known to be wrong before the first run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from meanmax.data import Dataset
+from meanmax.experiments.execute import Task, model_of, schedule_of
+from meanmax.experiments.settings_files import SettingsError
+from meanmax.graph import Graph
+
+
+def check_methods(tasks: Sequence[Task], dataset: Dataset) -> None:
+    r"""A :class:`SettingsError` if a method cannot be built or trained with its settings.
+
+    Args:
+        tasks (sequence): Runs on one data set.
+        dataset (Dataset): The data.
+    """
+    if dataset.task == "multiclass" and dataset.num_classes < 2:
+        raise SettingsError(
+            f"'{dataset.name}' has one class only ({', '.join(dataset.class_names)}): there is "
+            f"nothing to tell apart"
+        )
+    methods = {(task.spec.backbone, task.spec.aggr): task.spec for task in tasks}
+    pair = Graph.from_edge_index([[0, 1], [1, 0]], 2)
+    for (backbone, aggr), spec in methods.items():
+        try:
+            schedule_of(spec.settings)
+            with torch.random.fork_rng(devices=[]):
+                model_of(spec, 4, 2, 2, pair)
+        except (TypeError, ValueError) as error:
+            raise SettingsError(f"{backbone}+{aggr}: {error}") from error

@@ -1,0 +1,57 @@
+r"""A classifier with the settings of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from meanmax.experiments.settings_files import (
+    AGGREGATOR,
+    DATA,
+    KINDS,
+    MODEL,
+    STEPS_ON_AGGREGATORS,
+    TRAINING,
+)
+from meanmax.training import NodeClassifier
+
+_OWN = set(NodeClassifier().get_params()) & set(KINDS)
+
+
+def classifier_of(
+    backbone: str, aggr: str, settings: Mapping[str, Any], *, seed: int = 0
+) -> NodeClassifier:
+    r"""The classifier that learns what :func:`~meanmax.experiments.execute.execute` would learn from
+    the same data, split and seed.
+
+    Example:
+        >>> from meanmax.experiments.settings_files import settings_for
+        >>> settings = settings_for("tuned", "gcn", "lp", "wine")
+        >>> classifier_of("gcn", "lp", settings).model_options
+        {'aggr_options': {'learn': True, 'per': 'layer', 'reparam': 'projected',
+        'shift': 'consistent', 'start': 1.05}}
+
+    Args:
+        backbone (str): The backbone.
+        aggr (str): The aggregator.
+        settings (mapping): What :func:`~meanmax.experiments.settings_files.settings_for` gives.
+        seed (int, optional): Of everything that is drawn at random. (default: :obj:`0`)
+    """
+    params = _chosen(settings, _OWN) | {"scale": settings.get("scale", False)}
+    model = _chosen(settings, set(MODEL) - _OWN)
+    if options := _chosen(settings, set(AGGREGATOR)):
+        model["aggr_options"] = options
+    schedule = _chosen(settings, {*TRAINING, *STEPS_ON_AGGREGATORS} - _OWN)
+    assert set(DATA) <= _OWN
+    return NodeClassifier(
+        backbone,
+        aggr,
+        **params,
+        model_options=model or None,
+        schedule_options=schedule or None,
+        seed=seed,
+    )
+
+
+def _chosen(settings: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name in names}

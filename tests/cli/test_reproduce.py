@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from meanmax.cli import main
+from meanmax.experiments.exports import export_rows
+from meanmax.experiments.row import Row
+from meanmax.experiments.settings_files import settings_for
+
+WORDS = ["table2", "--data", "karate", "--splits", "2", "--jobs", "1", "--set", "epochs=5"]
+
+
+def run(*words):
+    return CliRunner().invoke(main, ["reproduce", *map(str, words)])
+
+
+def cora_rows(aggr, scores):
+    settings = settings_for("published", "gcn", aggr, "cora")
+    return [
+        Row(
+            key=f"{aggr}{seed}",
+            status="ok",
+            data="cora",
+            data_hash="d",
+            split="citation",
+            split_seed=seed,
+            split_hash=f"s{seed}",
+            seed=seed,
+            backbone="gcn",
+            aggr=aggr,
+            settings_name="published",
+            settings=settings,
+            metrics={"test_score": score, "all_score": score},
+        )
+        for seed, score in enumerate(scores)
+    ]
+
+
+def test_cells_are_printed_beside_the_papers_from_a_file_of_rows(tmp_path):
+    file = tmp_path / "rows.jsonl"
+    export_rows(cora_rows("none", [80.0, 82.0]) + cora_rows("lp", [82.0, 84.0]), file)
+    words = ["table2", "--no-run", "--store", file, "--data", "cora", "--backbone", "gcn"]
+    text = run(*words).stdout
+    assert "≈ 81.00 ± 1.41 (2)" in text
+    assert "≥ 83.00 ± 1.41 (2)" in text
+    assert "82.57 ± 1.88" in text
+    assert "missing" in text
+    assert "meanmax reproduce table2 --data cora --backbone gcn --splits 10" in text
+    facts = json.loads(run(*words, "--json").stdout)["table2"]
+    cell = next(cell for cell in facts["cells"] if cell["aggr"] == "lp")
+    assert (cell["mean"], cell["n"], cell["mark"]) == (83.0, 2, "at or above")
+    assert facts["claims"][0]["paired"]["difference"] == 2.0
+
+
+def test_runs_are_made_once_and_serve_both_tables(tmp_path):
+    words = [*WORDS, "--backbone", "gcn", "--aggr", "none,lp", "--store", tmp_path, "--json"]
+    first = run(*words)
+    assert first.exit_code == 0, first.output
+    assert [cell["n"] for cell in json.loads(first.stdout)["table2"]["cells"]] == [2, 2]
+    words[0] = "table3"
+    second = run(*words)
+    assert "[" not in second.stderr, "runs were made again"
+    cell = json.loads(second.stdout)["table3"]["cells"][0]
+    assert cell["n"] == 2
+    assert set(cell["extra"]) == {"kmeans_accuracy", "kmeans_nmi", "kmeans_ari"}
+
+
+def test_no_run_runs_nothing(tmp_path):
+    result = run(*WORDS, "--no-run", "--store", tmp_path / "none")
+    assert result.exit_code == 1
+    assert "there is no store" in result.stderr
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["table5"], "table5"),
+        (["table2", "--data", "photos"], "did you mean 'photo'"),
+        (["table2", "--backbone", "gnn"], "did you mean"),
+    ],
+)
+def test_unknown_names_are_refused(tmp_path, words, message):
+    result = run(*words, "--store", tmp_path)
+    assert result.exit_code == 2
+    assert message in result.stderr

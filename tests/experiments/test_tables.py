@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from rows import row
+
+from meanmax.experiments.ablation import effects, variants
+from meanmax.experiments.claims import claims, summary
+from meanmax.experiments.settings_files import settings_for
+from meanmax.experiments.tables import table
+
+
+def cora(aggr, scores, **facts):
+    return [row(aggr, seed, score, **facts) for seed, score in enumerate(scores)]
+
+
+def test_cells_stand_beside_the_papers():
+    rows = cora("none", [80.0, 82.0, 84.0]) + cora("lp", [81.0, 82.0]) + cora("poly", [70.0])
+    cells = {cell.aggr: cell for cell in table(rows, 2, data=["cora"], backbones=["gcn"]).cells}
+    none = cells["none"]
+    assert (none.mean, none.std, none.n, none.paper.mean) == (82.0, 2.0, 3, 81.24)
+    assert none.mark == "at or above"
+    assert (cells["lp"].mean, cells["lp"].mark) == (
+        81.5,
+        "within one std",
+    )  # the paper: 82.57 ± 1.88
+    assert cells["poly"].mark == "below"
+    assert (cells["softmax"].mark, cells["softmax"].n) == ("missing", 0)
+    assert cells["softmax"].as_dict()["mean"] is None
+
+
+def test_table_3_is_of_all_nodes():
+    (cell, *_) = table(cora("none", [80.0]), 3, data=["cora"], backbones=["gcn"]).cells
+    assert cell.mean == 81.0
+
+
+def test_rows_with_other_settings_data_or_splits_are_not_mixed_in():
+    rows = cora("none", [80.0, 80.0])
+    rows += cora("none", [10.0], overrides={"lr": 0.5}, tag="lr")
+    rows += cora("none", [20.0], data_hash="other", tag="data")
+    rows += cora("none", [30.0], split="random", tag="split")
+    tabled = table(rows, 2, data=["cora"], backbones=["gcn"])
+    assert (tabled.cells[0].mean, tabled.cells[0].n) == (80.0, 2)
+    assert len(tabled.notes) == 2
+
+
+def test_failed_runs_are_counted_and_not_averaged():
+    rows = cora("none", [80.0]) + [row("none", 1, status="diverged", error="nan", metrics={})]
+    (cell, *_) = table(rows, 2, data=["cora"], backbones=["gcn"]).cells
+    assert (cell.mean, cell.n, cell.failed) == (80.0, 1, 1)
+
+
+def test_claims_are_paired_and_corrected_over_the_table():
+    base = [80.0, 81.0, 82.0, 83.0, 84.0, 85.0, 86.0, 87.0]
+    rows = cora("none", base)
+    rows += cora("lp", [score + 1 + 0.1 * i for i, score in enumerate(base)])
+    rows += cora("softmax", [score + (-1) ** i for i, score in enumerate(base)])
+    found = claims(2, table(rows, 2, data=["cora"], backbones=["gcn"]).comparisons)
+    by_aggr = {claim.aggr: claim for claim in found}
+    assert by_aggr["lp"].paired.difference == pytest.approx(1.35)
+    assert by_aggr["lp"].adjusted_p == pytest.approx(2 * 2 / 2**8)
+    assert by_aggr["lp"].paper == pytest.approx(82.57 - 81.24)
+    assert (by_aggr["lp"].holds, by_aggr["softmax"].holds) == ("better", "undecided")
+    assert "clearly better in 1, clearly worse in 0, and not to be told apart in 1" in summary(
+        found
+    )
+
+
+def test_ablation_variants_change_what_they_say():
+    listed = variants()
+    assert {variant.aggr for variant in listed} == {"lp", "poly", "softmax"}
+    settings = [
+        tuple(settings_for("published", "gcn", v.aggr, "cora", v.overrides).items()) for v in listed
+    ]
+    assert len(set(settings)) == len(settings)
+    for variant in listed:
+        known = settings_for("published", "gcn", variant.aggr, "cora", variant.overrides)
+        assert variant.overrides.items() <= known.items(), variant
+
+
+def test_ablation_is_against_the_published_baseline():
+    rows = cora("none", [80.0, 82.0]) + cora("lp", [81.0, 83.5])
+    rows += cora("lp", [70.0, 71.0], overrides={"nonlinear": "all"}, tag="all")
+    found = {
+        (e.variant.aggr, e.variant.name): e
+        for e in effects(rows, ["cora"])
+        if e.variant is not None
+    }
+    assert found["lp", "as published"].difference == pytest.approx(1.25)
+    assert found["lp", "in all layers"].difference == pytest.approx(-10.5)
+    assert found["poly", "as published"].n == 0
+    assert math.isnan(found["poly", "as published"].difference)
