@@ -71,7 +71,7 @@ def test_runs_are_made_once_and_serve_both_tables(tmp_path):
 def test_no_run_runs_nothing(tmp_path):
     result = run(*WORDS, "--no-run", "--store", tmp_path / "none")
     assert result.exit_code == 1
-    assert "there is no store" in result.stderr
+    assert "there is no file or folder" in result.stderr
     assert not (tmp_path / "none").exists()
 
 

@@ -35,6 +35,9 @@ def test_every_task_has_its_outcome():
             raise KeyError("no such run")
         if task == "exit":
             sys.exit(3)
+        if task == "interrupt":  # as Ctrl-C does, which is for the caller
+            os.kill(os.getpid(), signal.SIGINT)
+            return "went on"
         if task == "lambda":
             return lambda: None, threading.Lock()
         if task == "own error":
@@ -46,7 +49,7 @@ def test_every_task_has_its_outcome():
             raise OwnError("this", "that")
         return np.full(300_000, task)
 
-    tasks = [0, "raise", 1, "exit", 2, "lambda", 3, "own error"]
+    tasks = [0, "raise", 1, "exit", 2, "lambda", 3, "own error", "interrupt"]
     got = dict(in_parallel(run, tasks, jobs=2))
 
     assert set(got) == set(tasks)
@@ -57,6 +60,7 @@ def test_every_task_has_its_outcome():
     assert "in run" in got["raise"].error.__notes__[0]
     assert type(got["exit"].error) is SystemExit
     assert "pickle" in str(got["lambda"].error)
+    assert got["interrupt"].result == "went on"
     assert "OwnError: this and that" in str(got["own error"].error)
 
 

@@ -35,10 +35,8 @@ def test_whole_graphs_are_kept_apart():
     torch.testing.assert_close(test.x, dataset.x[7:])
     torch.testing.assert_close(test.nodes.target, dataset.y[7:])
     inside = dataset.edge_index[1] >= 7
-    own = dataset.edge_index[:, inside] - 7
-    assert sorted(map(tuple, test.graph.edge_index.T.tolist())) == sorted(
-        map(tuple, own.T.tolist())
-    )
+    own = (dataset.edge_index[:, inside] - 7).T.tolist()
+    assert sorted(test.graph.edge_index.T.tolist()) == sorted(own)
 
 
 def test_one_graph_is_shared_by_all_parts():

@@ -3,12 +3,12 @@ from __future__ import annotations
 import math
 
 import pytest
-from rows import row
 
 from meanmax.experiments.ablation import effects, variants
 from meanmax.experiments.claims import claims, summary
 from meanmax.experiments.settings_files import settings_for
 from meanmax.experiments.tables import table
+from tests.experiments.rows import row
 
 
 def cora(aggr, scores, **facts):
@@ -24,7 +24,7 @@ def test_cells_stand_beside_the_papers():
     assert (cells["lp"].mean, cells["lp"].mark) == (
         81.5,
         "within one std",
-    )  # the paper: 82.57 ± 1.88
+    )
     assert cells["poly"].mark == "below"
     assert (cells["softmax"].mark, cells["softmax"].n) == ("missing", 0)
     assert cells["softmax"].as_dict()["mean"] is None
@@ -62,9 +62,7 @@ def test_claims_are_paired_and_corrected_over_the_table():
     assert by_aggr["lp"].adjusted_p == pytest.approx(2 * 2 / 2**8)
     assert by_aggr["lp"].paper == pytest.approx(82.57 - 81.24)
     assert (by_aggr["lp"].holds, by_aggr["softmax"].holds) == ("better", "undecided")
-    assert "clearly better in 1, clearly worse in 0, and not to be told apart in 1" in summary(
-        found
-    )
+    assert "better in 1, clearly worse in 0, and not to be told apart in 1" in summary(found)
 
 
 def test_ablation_variants_change_what_they_say():
@@ -82,11 +80,8 @@ def test_ablation_variants_change_what_they_say():
 def test_ablation_is_against_the_published_baseline():
     rows = cora("none", [80.0, 82.0]) + cora("lp", [81.0, 83.5])
     rows += cora("lp", [70.0, 71.0], overrides={"nonlinear": "all"}, tag="all")
-    found = {
-        (e.variant.aggr, e.variant.name): e
-        for e in effects(rows, ["cora"])
-        if e.variant is not None
-    }
+    listed = [effect for effect in effects(rows, ["cora"]) if effect.variant is not None]
+    found = {(effect.variant.aggr, effect.variant.name): effect for effect in listed}
     assert found["lp", "as published"].difference == pytest.approx(1.25)
     assert found["lp", "in all layers"].difference == pytest.approx(-10.5)
     assert found["poly", "as published"].n == 0

@@ -16,8 +16,10 @@ class LazyGroup(click.Group):
         "bench": ("meanmax.cli.bench:bench", "Time the aggregators or layers beside their peers."),
         "compare": ("meanmax.cli.compare:compare", "Train aggregators on the same splits."),
         "data": ("meanmax.cli.data:data", "List, show, fetch and check data sets."),
+        "predict": ("meanmax.cli.predict:predict", "Predict classes with a saved model."),
         "reproduce": ("meanmax.cli.reproduce:reproduce", "Make the paper's tables anew."),
         "results": ("meanmax.cli.results:results", "Show, export and merge runs."),
+        "train": ("meanmax.cli.train:train", "Train one model and save it."),
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:

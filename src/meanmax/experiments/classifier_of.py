@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from meanmax.data import Dataset
 from meanmax.experiments.settings_files import (
     AGGREGATOR,
-    DATA,
     KINDS,
     MODEL,
     STEPS_ON_AGGREGATORS,
@@ -21,8 +21,8 @@ _OWN = set(NodeClassifier().get_params()) & set(KINDS)
 def classifier_of(
     backbone: str, aggr: str, settings: Mapping[str, Any], *, seed: int = 0
 ) -> NodeClassifier:
-    r"""The classifier that learns what :func:`~meanmax.experiments.execute.execute` would learn from
-    the same data, split and seed.
+    r"""The classifier that learns what :func:`~meanmax.experiments.execute.execute` would learn
+    from the same data, split and seed.
 
     Example:
         >>> from meanmax.experiments.settings_files import settings_for
@@ -42,7 +42,6 @@ def classifier_of(
     if options := _chosen(settings, set(AGGREGATOR)):
         model["aggr_options"] = options
     schedule = _chosen(settings, {*TRAINING, *STEPS_ON_AGGREGATORS} - _OWN)
-    assert set(DATA) <= _OWN
     return NodeClassifier(
         backbone,
         aggr,
@@ -51,6 +50,17 @@ def classifier_of(
         schedule_options=schedule or None,
         seed=seed,
     )
+
+
+def class_names_of(dataset: Dataset) -> tuple[str, ...]:
+    r"""The names of what a classifier tells apart. A single label of 0 and 1 is two classes.
+
+    Args:
+        dataset (Dataset): The data.
+    """
+    if dataset.y.dim() == 2 and dataset.num_classes == 1:
+        return (f"not {dataset.class_names[0]}", dataset.class_names[0])
+    return dataset.class_names
 
 
 def _chosen(settings: Mapping[str, Any], names: set[str]) -> dict[str, Any]:

@@ -65,11 +65,11 @@ def read_curves(path: Path) -> dict[str, dict[str, np.ndarray]]:
             ) from error
     keys = table["key"].to_numpy()
     arrays = {name: table[name].to_numpy() for name in ("epoch", *CURVES)}
-    starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]]) if len(keys) else []
-    ends = [*starts[1:], len(keys)]
+    if len(keys) == 0:
+        return {}
+    parts = np.split(np.arange(len(keys)), np.flatnonzero(keys[1:] != keys[:-1]) + 1)
     return {
-        str(keys[start]): {name: array[start:end] for name, array in arrays.items()}
-        for start, end in zip(starts, ends, strict=False)
+        str(keys[part[0]]): {name: array[part] for name, array in arrays.items()} for part in parts
     }
 
 

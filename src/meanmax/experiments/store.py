@@ -169,11 +169,8 @@ class Store:
             facts, arrays = read_archive(self.artefact_path(key), ARTEFACT)
         except FileNotFoundError:
             return None
-        except Exception as error:  # zip, zlib and numpy raise many kinds for a damaged file
-            raise StoreError(
-                f"{self.artefact_path(key)} is damaged ({error}): delete the file, or take it from "
-                f"a backup"
-            ) from error
+        except ValueError as error:
+            raise StoreError(f"{error}: delete the file, or take it from a backup") from error
         if facts.get("key") != key:
             raise StoreError(
                 f"{self.artefact_path(key)} is of run {facts.get('key')!r}: delete the file, or "

@@ -11,7 +11,7 @@ from torch import Tensor
 from meanmax.graph import Graph
 from meanmax.kernels.edge_weight import own_weight, with_heads
 from meanmax.kernels.form import LOWER_BOUND, PARAMETER
-from meanmax.kernels.scaling import NOT_FINITE
+from meanmax.kernels.scaling import NotFiniteError
 
 HALF = (torch.float16, torch.bfloat16)
 
@@ -70,7 +70,7 @@ def check_finite(x: Tensor) -> float:
         return 0.0
     low, high = (float(end) for end in x.detach().aminmax())
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise ValueError(NOT_FINITE)
+        raise NotFiniteError
     return max(-low, high)
 
 

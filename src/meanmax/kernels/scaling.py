@@ -22,10 +22,16 @@ SAMPLE, SMALL_SAMPLE, FEW_GRAPHS = 32, 8, 64
 STEEP_POWER = 100.0
 RECENTRED_POWER = 8.0
 LARGEST_FEATURE, SMALLEST_SPREAD = 1e12, 1e-25
-NOT_FINITE = (
-    "'x' must be finite (got NaN or infinite features); remove or impute them, e.g. with "
-    "torch.nan_to_num"
-)
+
+
+class NotFiniteError(ValueError):
+    r"""Features with NaN or infinite entries."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "'x' must be finite (got NaN or infinite features); remove or impute them, e.g. with "
+            "torch.nan_to_num"
+        )
 
 
 class TooExtremeError(ArithmeticError):
@@ -135,7 +141,7 @@ def recentre(average: Tensor, table: Tensor, form: Form) -> tuple[Tensor, Tensor
 def check_features(high: Tensor, low: Tensor) -> None:
     r"""Raises a :class:`ValueError` unless the features are finite and their spread is."""
     if not bool((torch.isfinite(high) & torch.isfinite(low)).all()):
-        raise ValueError(NOT_FINITE)
+        raise NotFiniteError
     if high.numel() and not bool(torch.isfinite(high.amax() - low.amin())):
         raise ValueError(
             f"The spread of 'x' must fit {high.dtype} (got features from {low.amin():.3g} to "

@@ -8,7 +8,7 @@ from torch import Tensor
 from meanmax.graph import Graph
 from meanmax.kernels import attention
 from meanmax.kernels.edge_weight import row_totals, with_heads
-from meanmax.kernels.scaling import NOT_FINITE
+from meanmax.kernels.scaling import NotFiniteError
 
 
 def scores(h: Tensor, *vectors: Tensor) -> tuple[Tensor, ...]:
@@ -60,7 +60,7 @@ def attended(source: Tensor, target: Tensor | None, graph: Graph, slope: float) 
         slope (float): The slope of the LeakyReLU.
     """
     if not bool(torch.isfinite(source.detach()).all()):
-        raise ValueError(NOT_FINITE)
+        raise NotFiniteError
     if target is None:
         target = source.new_zeros(graph.num_dst, source.size(1))
     alpha: Tensor = per_edge_attention(source, target, graph, slope)

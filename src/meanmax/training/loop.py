@@ -16,7 +16,7 @@ from meanmax.training.history import History
 from meanmax.training.problem import Problem, Sample
 from meanmax.training.schedule import Schedule
 from meanmax.training.selection import Selection
-from meanmax.training.steps import Steps, TrainingError, copied
+from meanmax.training.steps import Steps, TrainingError, copied, output
 
 OnEpoch = Callable[[int, History], None]
 
@@ -127,5 +127,5 @@ class _Run:
 def evaluate(model: Trainable, sample: Sample) -> tuple[float, float]:
     r"""The loss on a sample's nodes and their score, without dropout."""
     model.eval()
-    out = sample.output(model)
+    out = output(model, sample)
     return float(sample.nodes.loss(out)), sample.nodes.score(out)

@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.nn.utils import clip_grad_value_
 
+from meanmax.kernels.scaling import NotFiniteError
 from meanmax.models import Trainable
 from meanmax.training.problem import Sample
 from meanmax.training.schedule import Schedule
@@ -80,7 +82,7 @@ class Steps:
         model = self.model
         model.train()
         optimizer.zero_grad()
-        loss = sample.nodes.loss(sample.output(model))
+        loss = sample.nodes.loss(output(model, sample))
         value = float(loss.detach())
         if not math.isfinite(value):
             raise TrainingError(
@@ -95,6 +97,20 @@ class Steps:
             clip_grad_value_(self.aggregators, self.schedule.aggregator_clip)
         optimizer.step()
         return value
+
+
+def output(model: Trainable, sample: Sample) -> Tensor:
+    r"""The model's output; a :class:`TrainingError` if numbers inside it are no longer finite."""
+    try:
+        return sample.output(model)
+    except ValueError as error:
+        weights = all(bool(torch.isfinite(weight).all()) for weight in model.parameters())
+        if weights and not isinstance(error, NotFiniteError):
+            raise
+        raise TrainingError(
+            "weights or hidden features became infinite or NaN: lower the learning rate, or scale "
+            "the features"
+        ) from error
 
 
 @contextmanager

@@ -18,8 +18,9 @@ class TensorBoardError(RuntimeError):
 
 @final
 class TensorBoard:
-    r"""Writes every epoch for TensorBoard: :obj:`loss/train`, :obj:`loss/val`, :obj:`score/val`, and
-    :obj:`learned/layers.0.gamma` and the like, with a number behind it where a layer has several.
+    r"""Writes every epoch for TensorBoard: :obj:`loss/train`, :obj:`loss/val`, :obj:`score/val`,
+    and :obj:`learned/layers.0.gamma` and the like, with a number behind it where a layer has
+    several values.
 
     .. code-block:: python
 
@@ -49,14 +50,14 @@ class TensorBoard:
 
             os.makedirs(self.folder, exist_ok=True)
             # Epochs from here on were written before if a run was interrupted after them.
-            self._writer = SummaryWriter(self.folder, purge_step=epoch or None)  # type: ignore[no-untyped-call]
+            self._writer = SummaryWriter(self.folder, purge_step=epoch or None)
         for name, value in _values(history).items():
-            self._writer.add_scalar(name, value, epoch)  # type: ignore[no-untyped-call]
+            self._writer.add_scalar(name, value, epoch)
 
     def close(self) -> None:
         r"""Writes what is left."""
         if self._writer is not None:
-            self._writer.close()  # type: ignore[no-untyped-call]
+            self._writer.close()
             self._writer = None
 
     def __enter__(self) -> Self:

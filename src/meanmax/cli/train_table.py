@@ -1,0 +1,69 @@
+r"""What :obj:`meanmax train` prints at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from rich.console import Group
+from rich.table import Table
+
+from meanmax.cli.epoch_bar import learned_texts
+from meanmax.data import Dataset, Split
+from meanmax.graph import Graph
+from meanmax.training import NodeClassifier
+
+
+def judged(
+    classifier: NodeClassifier, dataset: Dataset, graph: Graph, split: Split
+) -> dict[str, Any]:
+    r"""Scores in percent, and what was learned.
+
+    Args:
+        classifier (NodeClassifier): The trained classifier.
+        dataset (Dataset): The data.
+        graph (Graph): Its graph.
+        split (Split): Which nodes trained, validated and test.
+    """
+    scores = {}
+    for name, nodes in (("train", split.train), ("val", split.val), ("test", split.test)):
+        scored = nodes.numel() > 0
+        score = classifier.score(graph, dataset.x, dataset.y, nodes) if scored else None
+        scores[f"{name}_score"] = None if score is None else 100 * score
+    learned = classifier.model_.learned()
+    maxness = classifier.maxness(graph, dataset.x)
+    return {
+        "metric": "micro-F1" if classifier.multilabel_ else "accuracy",
+        **scores,
+        "best_epoch": classifier.history_.best_epoch,
+        "epochs": classifier.history_.epochs,
+        "learned": {name: value.reshape(-1).tolist() for name, value in learned.items()},
+        "maxness": {name: _mean(value) for name, value in maxness.items()},
+        "seconds": round(classifier.history_.seconds, 3),
+    }
+
+
+def train_table(facts: dict[str, Any]) -> Group:
+    r"""A line for each fact."""
+    table = Table(show_header=False)
+    metric = facts["metric"]
+    for name, what in (("train", "training"), ("val", "validation"), ("test", "test")):
+        score = facts[f"{name}_score"]
+        table.add_row(f"{metric} on {what} nodes", "–" if score is None else f"{score:.2f} %")
+    table.add_row("best epoch", f"{facts['best_epoch'] + 1} of {facts['epochs']}")
+    table.add_row("learned", ", ".join(learned_texts(facts["learned"])) or "–")
+    layers = [f"{name} {_decimals(value)}" for name, value in facts["maxness"].items()]
+    table.add_row("maxness (0 mean, 1 max)", ", ".join(layers) or "–")
+    table.add_row("seconds", f"{facts['seconds']:.1f}")
+    table.add_row("model", facts["model"])
+    method = f"{facts['backbone']}+{facts['aggr']}, seed {facts['seed']}"
+    return Group(f"{method}, on {facts['data']}, split '{facts['split_name']}'", table)
+
+
+def _mean(values: np.ndarray) -> float | None:
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if finite.size else None
+
+
+def _decimals(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
