@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 import traceback
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +27,22 @@ SECONDS = 0.05
 @dataclass(frozen=True)
 class Spec:
     key: str
+    data: str = "none"
+    data_hash: str = ""
+    split: str = ""
+    split_seed: int = 0
+    split_hash: str = ""
+    seed: int = 0
+    backbone: str = ""
+    aggr: str = ""
+    settings: dict = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Task:
     spec: Spec
     traces: str
+    settings_name: str = ""
     threads: int = 1
     alone: bool = False
     checkpoints: str | None = None
@@ -42,12 +52,10 @@ def run(task):
     key, trace = task.spec.key, Path(task.traces) / task.spec.key
     with trace.open("a") as file:
         file.write(f"{os.getpid()}\n")
-    held = trace.with_suffix(".hold")
-    time.sleep(300 if held.exists() else SECONDS)
-    facts = dict.fromkeys(("data", "data_hash", "split", "split_hash", "backbone", "aggr"), "x")
-    row = Row(
-        key, "ok", **facts, split_seed=0, seed=0, settings_name="x", settings={}, finished="now"
-    )
+    if trace.with_suffix(".die").exists():
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(300 if trace.with_suffix(".hold").exists() else SECONDS)
+    row = Row(**asdict(task.spec), status="ok", settings_name=task.settings_name)
     return Result(row, {"number": np.full(20_000, int(key))})
 
 

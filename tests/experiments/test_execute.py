@@ -3,7 +3,6 @@
 import dataclasses
 import errno
 import os
-import signal
 
 import numpy as np
 import pytest
@@ -39,38 +38,27 @@ def assert_same(one, other):
 
 def test_a_table_with_runs_that_go_wrong(tmp_path):
     def run(task):
-        if task.spec.settings["epochs"] == 3:
-            os.kill(os.getpid(), signal.SIGKILL)
         if task.spec.settings["epochs"] == 4:
             raise KeyError("no such thing")
         return execute(task)
 
     good = tasks(["none", "softmax"], [0, 1])
-    bad = tasks(epochs=3) + tasks(epochs=4) + tasks(lr=1e30) + tasks(activation="none")
+    bad = tasks(epochs=4) + tasks(lr=1e30) + tasks(norm="no such norm")
     store = Store(tmp_path / "two")
     made = fill(store, bad + good, Workers(jobs=2), run=run)
 
     found = {row.key: row for row in store.rows()}
-    assert len(made) == len(found) == 8
-    dies, raises, diverges, fails = (found[task.spec.key] for task in bad)
-    assert [row.status for row in (dies, raises, diverges, fails)] == [
-        "failed",
-        "failed",
-        "diverged",
-        "failed",
-    ]
-    assert dies.error.startswith("Lost: two workers died on this task")
+    assert len(made) == len(found) == 7
+    raises, diverges, fails = (found[task.spec.key] for task in bad)
+    statuses = [row.status for row in (raises, diverges, fails)]
+    assert statuses == ["failed", "diverged", "failed"]
     assert raises.error == "KeyError: 'no such thing'"
-    assert "loss became" in diverges.error
-    assert "activation" in fails.error and ".py:" in fails.error
+    assert "lower the learning rate" in diverges.error
+    assert "norm" in fails.error and ".py:" in fails.error
 
     again = fill(store, bad + good, Workers(jobs=1), retry_failed=True)
     statuses = {row.key: (row.status, row.attempt) for row in again}
-    assert statuses == {
-        dies.key: ("ok", 1),
-        raises.key: ("ok", 1),
-        fails.key: ("failed", 1),
-    }
+    assert statuses == {raises.key: ("ok", 1), fails.key: ("failed", 1)}
     assert fill(store, bad + good, Workers(jobs=1)) == []
 
     alone = Store(tmp_path / "one")
@@ -97,6 +85,7 @@ def test_a_full_disk_ends_the_table_and_loses_nothing(tmp_path, monkeypatch):
         fill(store, listed, Workers(jobs=1))
     monkeypatch.undo()
     other = Store(tmp_path)
+    assert other.claim(listed[2].spec.key) == "mine"  # else it would be waited for
     assert [row.split_seed for row in fill(other, listed, Workers(jobs=1))] == [2, 3]
     assert sorted(row.split_seed for row in other.rows()) == [0, 1, 2, 3]
 

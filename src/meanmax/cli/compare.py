@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from meanmax.cli import options
-from meanmax.cli.comparison_table import comparison_table, write_comparison
+from meanmax.cli.comparison_table import comparison_grid, write_comparison
 from meanmax.cli.data_bars import data_bars
 from meanmax.cli.data_tables import print_out
 from meanmax.cli.run_bars import run_bar
@@ -106,7 +106,7 @@ def compare(
     if print_json:
         click.echo(json.dumps(result.as_dict(), indent=1))
     else:
-        print_out(comparison_table(result, settings_name, overrides))
+        print_out(comparison_grid(result, settings_name, overrides).for_terminal())
         click.echo(f"\n{result.verdict}")
         for note in result.notes:
             click.echo(note)

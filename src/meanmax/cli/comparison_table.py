@@ -8,28 +8,30 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Group
-from rich.table import Table
-
+from meanmax.cli.grid import Grid
 from meanmax.experiments.atomic import write_text
 from meanmax.experiments.comparison import Comparison, Line
 from meanmax.experiments.exports import export_rows
 from meanmax.experiments.row import Row
 
 HEADINGS = ("aggregator", "n", "{metric} %", "− baseline", "p (Holm)", "learned", "maxness", "s")
+HOW_TO_READ = (
+    "Scores are of test nodes, mean ± standard deviation over splits; models are selected on "
+    "validation nodes alone. Differences to the baseline are paired over splits, with a 95 % "
+    "bootstrap interval. Times with a star are of runs that shared the machine and are not "
+    "comparable."
+)
 
 
-def comparison_table(result: Comparison, settings_name: str, overrides: Mapping[str, Any]) -> Group:
+def comparison_grid(result: Comparison, settings_name: str, overrides: Mapping[str, Any]) -> Grid:
     r"""One line for each aggregator."""
-    table = Table()
-    for heading in HEADINGS:
-        right = heading not in ("aggregator", "learned")
-        table.add_column(
-            heading.format(metric=result.metric), justify="right" if right else "left", no_wrap=True
-        )
-    for line in result.lines:
-        table.add_row(*_cells(line))
-    return Group(_title(result, settings_name, overrides), table)
+    changed = "".join(f", {name}={value}" for name, value in overrides.items())
+    return Grid(
+        f"{result.data}, {result.backbone}, settings {settings_name}{changed}",
+        [heading.format(metric=result.metric) for heading in HEADINGS],
+        [_cells(line) for line in result.lines],
+        left=["aggregator", "learned"],
+    )
 
 
 def write_comparison(
@@ -43,7 +45,8 @@ def write_comparison(
     name = "".join(mark if mark.isalnum() or mark in "-_" else "_" for mark in result.data)
     stem = f"compare-{name}-{result.backbone}-{settings_name}"
     paths = [folder / f"{stem}.md", folder / f"{stem}.json", folder / f"{stem}.jsonl"]
-    write_text(paths[0], _markdown(result, settings_name, overrides))
+    grid = comparison_grid(result, settings_name, overrides).markdown()
+    write_text(paths[0], "\n\n".join([grid, result.verdict, *result.notes, HOW_TO_READ]) + "\n")
     facts = {"settings": settings_name, "overrides": dict(overrides), **result.as_dict()}
     write_text(paths[1], json.dumps(facts, indent=1) + "\n")
     export_rows(rows, paths[2])
@@ -76,23 +79,3 @@ def _learned(line: Line) -> str:
         spread = "" if high - low < 0.005 else f" ({low:.2f}–{high:.2f})"
         shown.append(f"{name.rpartition('.')[2]} {mean:.2f}{spread}")
     return ", ".join(shown) or "–"
-
-
-def _title(result: Comparison, settings_name: str, overrides: Mapping[str, Any]) -> str:
-    changed = "".join(f", {name}={value}" for name, value in overrides.items())
-    return f"{result.data}, {result.backbone}, settings {settings_name}{changed}"
-
-
-def _markdown(result: Comparison, settings_name: str, overrides: Mapping[str, Any]) -> str:
-    headings = [heading.format(metric=result.metric) for heading in HEADINGS]
-    lines = [headings, ["---"] * len(headings), *(_cells(line) for line in result.lines)]
-    body = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
-    notes = [result.verdict, *result.notes]
-    notes.append(
-        "Scores are of test nodes, mean ± standard deviation over splits; models are selected on "
-        "validation nodes alone. Differences to the baseline are paired over splits, with a 95 % "
-        "bootstrap interval. Times with a star are of runs that shared the machine and are not "
-        "comparable."
-    )
-    title = _title(result, settings_name, overrides)
-    return f"# {title}\n\n{body}\n\n" + "\n\n".join(notes) + "\n"

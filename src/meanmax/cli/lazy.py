@@ -16,6 +16,7 @@ class LazyGroup(click.Group):
         "bench": ("meanmax.cli.bench:bench", "Time the aggregators or layers beside their peers."),
         "compare": ("meanmax.cli.compare:compare", "Train aggregators on the same splits."),
         "data": ("meanmax.cli.data:data", "List, show, fetch and check data sets."),
+        "figure": ("meanmax.cli.figure:figure", "Draw figures from stored runs."),
         "predict": ("meanmax.cli.predict:predict", "Predict classes with a saved model."),
         "reproduce": ("meanmax.cli.reproduce:reproduce", "Make the paper's tables anew."),
         "results": ("meanmax.cli.results:results", "Show, export and merge runs."),

@@ -13,7 +13,7 @@ HEADINGS = (
     "data",
     "splits",
     "backbone",
-    "aggregator",
+    "aggr",
     "settings",
     "n",
     "failed",
@@ -22,7 +22,8 @@ HEADINGS = (
     "s",
     "learned",
 )
-LEFT = ("data", "splits", "backbone", "aggregator", "settings", "learned")
+LEFT = ("data", "splits", "backbone", "aggr", "settings", "learned")
+LONG = ("settings", "learned")
 NOTE = (
     "mean ± standard deviation of scores; median seconds, in brackets where runs shared the "
     "machine; settings that are not the file's"
@@ -33,7 +34,12 @@ def cells_table(cells: Sequence[CellOfRows]) -> Table:
     r"""One line for each cell."""
     table = Table(caption=NOTE, caption_justify="left")
     for heading in HEADINGS:
-        table.add_column(heading, justify="left" if heading in LEFT else "right")
+        table.add_column(
+            heading,
+            justify="left" if heading in LEFT else "right",
+            no_wrap=heading not in LONG,
+            overflow="fold",
+        )
     hashes = {(cell.data, cell.data_hash) for cell in cells}
     several = {data for data, _ in hashes if sum(name == data for name, _ in hashes) > 1}
     for cell in cells:

@@ -3,10 +3,11 @@ r"""The command :obj:`meanmax train`."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import click
 import torch
@@ -106,6 +107,7 @@ def train(
         (task,) = plan.tasks(dataset)
         check_methods([task], dataset)
         spec = replace(task.spec, seed=seed)
+        _note_unused(spec, overrides)
         split = make_split(dataset, task.scheme, split_seed)
         graph = dataset.graph()
         state = out.with_name(f"{out.name}.checkpoint")
@@ -155,6 +157,15 @@ def _fitted(
             if checkpoint is not None and checkpoint.path.exists():
                 click.echo(f"the same command goes on from {checkpoint.path}", err=True)
             raise
+
+
+def _note_unused(spec: RunSpec, overrides: Mapping[str, Any]) -> None:
+    r"""Says which settings were given in vain."""
+    given = {name for name, value in overrides.items() if value is not None}
+    if unused := sorted(given - set(spec.settings)):
+        method = f"{spec.backbone}+{spec.aggr}"
+        names = ", ".join(unused)
+        click.echo(f"no effect on {method} with these settings: {names}", err=True)
 
 
 def _told(bar: OnEpoch, curves: TensorBoard | None) -> OnEpoch:

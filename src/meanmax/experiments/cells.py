@@ -114,17 +114,21 @@ def _changed(row: Row) -> dict[str, Any]:
     planned = _planned(row, row.settings_name)
     if planned is None:  # a file of another version, which says nothing here
         return row.settings
-    changed = {key: row.settings[key] for key in row.settings if _differs(key, row, planned)}
-    return changed | {key: None for key in planned if key not in row.settings}
+    changed = {
+        name: value
+        for name, value in row.settings.items()
+        if name not in planned or planned[name] != value
+    }
+    # What has no use where these are changed is not missing.
+    planned = _planned(row, row.settings_name, changed) or planned
+    return changed | {name: None for name in planned if name not in row.settings}
 
 
-def _differs(key: str, row: Row, planned: dict[str, Any]) -> bool:
-    return key not in planned or planned[key] != row.settings[key]
-
-
-def _planned(row: Row, settings_name: str) -> dict[str, Any] | None:
+def _planned(
+    row: Row, settings_name: str, overrides: dict[str, Any] | None = None
+) -> dict[str, Any] | None:
     try:
-        return settings_for(settings_name, row.backbone, row.aggr, row.data)
+        return settings_for(settings_name, row.backbone, row.aggr, row.data, overrides)
     except SettingsError:
         return None
 

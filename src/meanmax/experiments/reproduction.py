@@ -1,0 +1,118 @@
+r"""What of the paper is to be made anew: its tables, the ablation, and the runs that they need."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from meanmax.data import CATALOG
+from meanmax.experiments.ablation import SETTINGS, variants
+from meanmax.experiments.execute import DataRef
+from meanmax.experiments.plan import Plan
+from meanmax.experiments.row import Row
+from meanmax.experiments.tables import AGGRS, BACKBONES, SETS, Cell, Tabled, table
+
+ABLATION = ("cora", "photo")
+PPI = ("ppi", "ppi-go")
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    r"""A wish for some of the tables.
+
+    Args:
+        tables (sequence): Of 2, 3 and 4.
+        ablation (bool): Whether the ablation is wanted.
+        data (sequence): The data sets; empty for those of each table.
+        backbones (sequence): The backbones.
+        aggrs (sequence): The aggregators.
+        splits (int): How many splits.
+        scheme (str, optional): How to split; :obj:`None` for the paper's way.
+        settings_name (str): The settings file.
+        overrides (dict): Settings in place of the file's.
+        data_dir (Path, optional): Where data are.
+    """
+
+    tables: Sequence[int] = ()
+    ablation: bool = False
+    data: Sequence[str] = ()
+    backbones: Sequence[str] = BACKBONES
+    aggrs: Sequence[str] = AGGRS
+    splits: int = 10
+    scheme: str | None = None
+    settings_name: str = "published"
+    overrides: dict[str, Any] = field(default_factory=dict)
+    data_dir: Path | None = None
+
+    def sets(self, number: int) -> list[str]:
+        r"""The data sets of a table."""
+        if number == 4:
+            return [name for name in self.data if name in PPI] or [some_ppi(self.data_dir)]
+        return [name for name in self.data if name not in PPI] or list(SETS)
+
+    def ablation_sets(self) -> list[str]:
+        r"""The data sets of the ablation."""
+        return list(self.data) or list(ABLATION)
+
+    def plans(self) -> list[Plan]:
+        r"""All runs, data set by data set."""
+        folder = str(self.data_dir.resolve()) if self.data_dir else None
+        names = dict.fromkeys(name for number in self.tables for name in self.sets(number))
+        plans = [
+            Plan(
+                data=DataRef(name, folder),
+                backbones=self.backbones,
+                aggrs=self.aggrs,
+                splits=range(self.splits),
+                settings_name=self.settings_name,
+                scheme=self.scheme,
+                overrides=self.overrides,
+            )
+            for name in names
+        ]
+        for name in self.ablation_sets() if self.ablation else ():
+            base = Plan(DataRef(name, folder), ["gcn"], ["none"], range(self.splits), SETTINGS)
+            plans.append(base)
+            plans += [
+                replace(base, aggrs=[variant.aggr], overrides=variant.overrides)
+                for variant in variants()
+            ]
+        return plans
+
+    def table(self, rows: Sequence[Row], number: int) -> Tabled:
+        r"""A table from rows."""
+        return table(
+            rows,
+            number,
+            data=self.sets(number),
+            backbones=self.backbones,
+            aggrs=self.aggrs,
+            settings_name=self.settings_name,
+            overrides=self.overrides,
+            scheme=self.scheme,
+        )
+
+    def missing(self, tabled: Tabled) -> list[str]:
+        r"""The commands that fill cells with fewer runs than wanted, each once."""
+        short = [cell for cell in tabled.cells if cell.n + cell.failed < self.splits]
+        return list(dict.fromkeys(self._command(tabled.number, cell) for cell in short))
+
+    def _command(self, number: int, cell: Cell) -> str:
+        words = ["meanmax", "reproduce", f"table{number}", "--data", cell.data]
+        words += ["--backbone", cell.backbone, "--splits", str(self.splits)]
+        if self.settings_name != "published":
+            words += ["--settings", self.settings_name]
+        if self.scheme is not None:
+            words += ["--split", self.scheme]
+        for name, value in self.overrides.items():
+            words += ["--set", f"{name}={value}"]
+        return shlex.join(words)
+
+
+def some_ppi(data_dir: Path | None) -> str:
+    r"""The released PPI, unless only the one with rebuilt labels is on disk."""
+    here = [name for name in PPI if CATALOG[name].located(data_dir) is not None]
+    return here[0] if here else "ppi"

@@ -1,0 +1,1 @@
+r"""Figures and a page from stored runs."""

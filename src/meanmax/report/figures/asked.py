@@ -1,0 +1,95 @@
+r"""What a figure is asked to show, and what is said if there is nothing to show."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from meanmax.data.catalog import CATALOG
+from meanmax.experiments.selection import Selected
+from meanmax.experiments.store import DEFAULT_STORE
+from meanmax.experiments.tables import AGGRS
+from meanmax.report.evidence import Evidence
+
+
+class NothingToShow(Exception):  # noqa: N818 - it is no error that runs are still to be made
+    r"""Runs or artefacts that a figure needs are missing; the message says what makes them."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    r"""What to show.
+
+    Args:
+        data (tuple): The data sets; empty for the figure's own.
+        backbones (tuple): The backbones; empty for the figure's own.
+        aggrs (tuple): The aggregators, the baseline first.
+        settings_name (str): The settings file.
+        overrides (mapping): Settings in place of the file's.
+        data_dir (Path, optional): Where to look for data first.
+    """
+
+    data: tuple[str, ...] = ()
+    backbones: tuple[str, ...] = ()
+    aggrs: tuple[str, ...] = AGGRS
+    settings_name: str = "published"
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    data_dir: Path | None = None
+
+    def selected(self, evidence: Evidence, data: str) -> Selected:
+        r"""The rows of a data set that have the settings asked for."""
+        return evidence.selected(data, settings_name=self.settings_name, overrides=self.overrides)
+
+    def command(self, evidence: Evidence, data: Sequence[str], backbones: Sequence[str]) -> str:
+        r"""The command that makes the runs.
+
+        Args:
+            evidence (Evidence): What there is, which tells the store.
+            data (sequence): The data sets.
+            backbones (sequence): The backbones.
+        """
+        return " && ".join(
+            shlex.join([*words, *self._options(evidence, settings, store)])
+            for words, settings, store in _commands(data, backbones)
+        )
+
+    def _options(self, evidence: Evidence, default: str, store: str) -> list[str]:
+        words = []
+        if self.settings_name != default:
+            words += ["--settings", self.settings_name]
+        for name, value in self.overrides.items():
+            words += ["--set", f"{name}={_text(value)}"]
+        folder = evidence.folder
+        if folder is not None and str(folder) != DEFAULT_STORE:
+            words += [store, str(folder)]
+        return words
+
+    @property
+    def what(self) -> str:
+        r"""The settings, for a title."""
+        changed = "".join(f", {name}={_text(x)}" for name, x in self.overrides.items())
+        return f"{self.settings_name} settings{changed}"
+
+
+def _commands(data: Sequence[str], backbones: Sequence[str]) -> list[tuple[list[str], str, str]]:
+    r"""Words, the settings they take by themselves, and the option for the store."""
+    found = []
+    ppi = [name for name in data if name in ("ppi", "ppi-go")]
+    tabled = [name for name in data if name in CATALOG and name not in ppi]
+    for table, names in (("table2", tabled), ("table4", ppi)):
+        if names:
+            words = ["meanmax", "reproduce", table, "--data", ",".join(names)]
+            found.append(([*words, "--backbone", ",".join(backbones)], "published", "--store"))
+    for name in data:
+        if name not in CATALOG:
+            for backbone in backbones:
+                words = ["meanmax", "compare", "--data", name, "--backbone", backbone]
+                found.append((words, "tuned", "--out"))
+    return found
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)

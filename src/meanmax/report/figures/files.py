@@ -1,0 +1,37 @@
+r"""Figures as files: the same figure is the same file, there as a whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from meanmax.experiments.atomic import replacing
+
+FORMATS = ("svg", "png")
+DPI = 200
+
+
+def write_figure(
+    figure: Figure, folder: Path, stem: str, formats: Iterable[str] = FORMATS
+) -> list[Path]:
+    r"""Writes a figure in each format; the files.
+
+    Args:
+        figure (Figure): The figure.
+        folder (Path): Where to; it is made.
+        stem (str): The name of the files without suffix.
+        formats (iterable, optional): Out of :obj:`FORMATS`. (default: both)
+    """
+    paths = []
+    for kind in formats:
+        path = folder / f"{stem}.{kind}"
+        metadata = {"Date": None} if kind == "svg" else None
+        # Letters stay letters, and identifiers do not change from one run to the next.
+        style = matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "meanmax"})
+        with replacing(path) as temporary, style:
+            figure.savefig(temporary, format=kind, dpi=DPI, metadata=metadata)
+        paths.append(path)
+    return paths

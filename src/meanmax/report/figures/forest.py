@@ -1,0 +1,130 @@
+r"""Paired differences to the baseline, with intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from meanmax.experiments.claims import Claim, claims
+from meanmax.experiments.tables import BACKBONES, SETS, table
+from meanmax.report.evidence import Evidence
+from meanmax.report.figures import look
+from meanmax.report.figures.asked import Asked, NothingToShow
+
+PPI = ("ppi", "ppi-go")
+
+
+def forest(evidence: Evidence, asked: Asked | None = None) -> Figure:
+    r"""The mean difference of each aggregator to its baseline, paired over splits, with its 95 %
+    interval; the paper's difference is an open diamond.
+
+    Args:
+        evidence (Evidence): The runs; artefacts are not needed.
+        asked (Asked, optional): Any backbones and data sets. (default: all of Table 2)
+    """
+    asked = asked or Asked()
+    data = asked.data or SETS
+    backbones = asked.backbones or BACKBONES
+    listed = {name: _claims(evidence, asked, name, backbones) for name in data}
+    shown = {name: own for name, own in listed.items() if own}
+    if not shown:
+        raise NothingToShow(
+            f"there are no runs of an aggregator and its baseline on the same splits of "
+            f"{', '.join(data)} with {asked.what}; this makes them: "
+            f"{asked.command(evidence, data, backbones)}"
+        )
+    methods = [
+        (backbone, aggr)
+        for backbone in backbones
+        for aggr in asked.aggrs
+        if any((c.backbone, c.aggr) == (backbone, aggr) for own in shown.values() for c in own)
+    ]
+    figure, grid = look.panels(
+        len(shown),
+        columns=5,
+        width=1.9 if len(shown) > 1 else 3.6,
+        height=0.2 * len(methods) + 0.2 * len({b for b, _ in methods}) + 0.4,
+        share=True,
+    )
+    places = _places(methods)
+    for axes, (name, own) in zip(grid, shown.items(), strict=True):
+        _draw(axes, own, places)
+        counts = [claim.paired.n for claim in own]
+        look.title(axes, f"{look.data_name(name)}, {look.count_text(counts)}")
+    names = [f"{look.backbone_name(b)}, {look.look_of(a).label}" for b, a in methods]
+    grid[0].set_yticks([places[method] for method in methods], names)
+    grid[0].invert_yaxis()
+    missing = [look.data_name(name) for name in data if name not in shown]
+    look.legend(figure, _handles(methods))
+    look.heading(
+        figure,
+        f"Difference to the baseline in points of test score, {asked.what}",
+        "Right of 0 the aggregator is better. Mean of paired differences over n splits with a 95 % "
+        "bootstrap interval, not adjusted for the number of comparisons; random splits of one "
+        "graph overlap, so that intervals look surer than they are. "
+        + (f"No runs on {', '.join(missing)} yet." if missing else ""),
+    )
+    return figure
+
+
+def _claims(evidence: Evidence, asked: Asked, data: str, backbones: Sequence[str]) -> list[Claim]:
+    number = 4 if data in PPI else 2
+    tabled = table(
+        evidence.rows,
+        number,
+        data=[data],
+        backbones=backbones,
+        aggrs=asked.aggrs,
+        settings_name=asked.settings_name,
+        overrides=asked.overrides,
+    )
+    return claims(number, tabled.comparisons)
+
+
+def _places(methods: Sequence[tuple[str, str]]) -> dict[tuple[str, str], float]:
+    r"""A line for each method, with a gap between backbones."""
+    found: dict[tuple[str, str], float] = {}
+    place, before = 0.0, ""
+    for backbone, aggr in methods:
+        place += 1.6 if before and backbone != before else 1.0
+        found[backbone, aggr] = place
+        before = backbone
+    return found
+
+
+def _draw(axes: Axes, own: Sequence[Claim], places: dict[tuple[str, str], float]) -> None:
+    axes.axvline(0, color="0.5", linewidth=0.8, zorder=0)
+    for claim in own:
+        drawn = look.look_of(claim.aggr)
+        place, pair = places[claim.backbone, claim.aggr], claim.paired
+        if math.isfinite(pair.low):
+            axes.plot([pair.low, pair.high], [place, place], color=drawn.colour, linewidth=1.4)
+        axes.plot([pair.difference], [place], drawn.marker, color=drawn.colour, markersize=4.5)
+        if math.isfinite(claim.paper):
+            axes.plot([claim.paper], [place], "d", color="0.25", markersize=5, fillstyle="none")
+    axes.margins(x=0.08)
+    axes.grid(axis="x", color="0.92", linewidth=0.6)
+    axes.set_axisbelow(True)
+    look.labels(axes, "points")
+
+
+def _handles(methods: Sequence[tuple[str, str]]) -> list[Line2D]:
+    aggrs = dict.fromkeys(aggr for _, aggr in methods)
+    paper = Line2D(
+        [],
+        [],
+        color="0.25",
+        linestyle="none",
+        marker="d",
+        fillstyle="none",
+        markersize=5,
+        label="the paper's difference of means",
+    )
+    drawn = look.handles(aggrs, markers=True)
+    for handle in drawn:
+        handle.set_linestyle("-")
+    return [*drawn, paper]

@@ -1,0 +1,201 @@
+r"""How all figures look: colours that colour-blind readers tell apart, with lines and markers
+that differ without any colour.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+OKABE_ITO = (
+    "#0072B2",  # blue
+    "#E69F00",  # orange
+    "#009E73",  # green
+    "#CC79A7",  # pink
+    "#56B4E9",  # light blue
+    "#D55E00",  # vermilion
+    "#F0E442",  # yellow
+    "#444444",
+)
+TOL_MUTED = (
+    "#332288",
+    "#88CCEE",
+    "#44AA99",
+    "#117733",
+    "#999933",
+    "#DDCC77",
+    "#CC6677",
+    "#882255",
+    "#AA4499",
+    "#777777",
+)
+DATA_NAMES = {
+    "cora": "Cora",
+    "citeseer": "Citeseer",
+    "pubmed": "Pubmed",
+    "photo": "Photo",
+    "computers": "Computers",
+    "ppi": "PPI",
+}
+BACKBONE_NAMES = {
+    "gcn": "GCN",
+    "masked_gcn": "Masked GCN",
+    "gat": "GAT",
+    "cat": "CAT",
+    "sage": "GraphSAGE",
+    "gin": "GIN",
+}
+SIZE = 8
+r"""The size of text in points."""
+
+
+class Look(NamedTuple):
+    r"""How a method is drawn."""
+
+    label: str
+    colour: str
+    line: Literal["-", "--", "-.", ":"]
+    marker: str
+
+
+METHODS = {
+    "none": Look("baseline", "#444444", "-", "o"),
+    "lp": Look("Lp norm", "#0072B2", "--", "s"),
+    "poly": Look("polynomial", "#D55E00", "-.", "^"),
+    "softmax": Look("softmax", "#009E73", ":", "D"),
+    "max": Look("max", "#CC79A7", "-", "v"),
+}
+
+
+def look_of(aggr: str) -> Look:
+    r"""How an aggregator is drawn; those without a look of their own are grey."""
+    return METHODS.get(aggr, Look(aggr, "#999999", "-", "x"))
+
+
+def data_name(data: str) -> str:
+    r"""What a data set is called in print; no name can be taken for mathematics."""
+    return DATA_NAMES.get(data, plain(data))
+
+
+def backbone_name(backbone: str) -> str:
+    r"""What a backbone is called in print."""
+    return BACKBONE_NAMES.get(backbone, backbone)
+
+
+def plain(text: str) -> str:
+    r"""Text of a person's own data, in which a dollar sign begins no formula."""
+    return text.replace("$", r"\$")
+
+
+def panels(
+    count: int, *, columns: int = 3, width: float = 2.6, height: float = 2.3, share: bool = False
+) -> tuple[Figure, list[Axes]]:
+    r"""A figure with some panels of equal size.
+
+    Args:
+        count (int): How many.
+        columns (int, optional): How many beside each other. (default: :obj:`3`)
+        width (float, optional): Of a panel, in inches. (default: :obj:`2.6`)
+        height (float, optional): Of a panel. (default: :obj:`2.3`)
+        share (bool, optional): Whether all have the same y axis. (default: :obj:`False`)
+    """
+    columns = min(count, columns)
+    rows = math.ceil(count / columns)
+    figure = Figure(figsize=(width * columns + 0.4, height * rows + 0.9), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(rows, columns, squeeze=False, sharey=share).ravel()
+    for axes in grid[count:]:
+        axes.remove()
+    for axes in grid[:count]:
+        tidy(axes)
+    return figure, list(grid[:count])
+
+
+def tidy(axes: Axes) -> None:
+    r"""Small labels, and no frame but the axes."""
+    axes.tick_params(labelsize=SIZE - 1)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def plain_log(axes: Axes) -> None:
+    r"""Plain numbers at 1, 2 and 5 on a logarithmic y axis, which often spans no power of ten."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def title(axes: Axes, text: str) -> None:
+    r"""The title of a panel."""
+    axes.set_title(text, fontsize=SIZE, loc="left")
+
+
+def labels(axes: Axes, x: str = "", y: str = "") -> None:
+    r"""The labels of axes."""
+    axes.set_xlabel(x, fontsize=SIZE)
+    axes.set_ylabel(y, fontsize=SIZE)
+
+
+def heading(figure: Figure, text: str, note: str = "") -> None:
+    r"""The title above all panels, and a note in small print below.
+
+    Args:
+        figure (Figure): The figure.
+        text (str): The title.
+        note (str, optional): The note, which is broken into lines. (default: :obj:`""`)
+    """
+    width = int(figure.get_figwidth() * 17)
+    figure.suptitle(textwrap.fill(text, int(width * 0.75)), fontsize=SIZE + 1, fontweight="bold")
+    if note:
+        figure.supxlabel(
+            textwrap.fill(note, width), fontsize=SIZE - 2, color="0.35", ha="left", x=0.01
+        )
+
+
+def legend(figure: Figure, handles: Sequence[Line2D], columns: int | None = None) -> None:
+    r"""A legend between the title and the panels."""
+    figure.legend(
+        handles=handles,
+        loc="outside upper center",
+        ncols=columns or len(handles),
+        frameon=False,
+        fontsize=SIZE,
+        handlelength=2.6,
+    )
+
+
+def handles(aggrs: Iterable[str], *, markers: bool = False, lines: bool = True) -> list[Line2D]:
+    r"""What a legend shows for aggregators."""
+    return [
+        Line2D(
+            [],
+            [],
+            color=look.colour,
+            linestyle=look.line if lines else "none",
+            marker=look.marker if markers else "none",
+            markersize=4,
+            label=look.label,
+        )
+        for look in map(look_of, aggrs)
+    ]
+
+
+def count_text(counts: Iterable[int]) -> str:
+    r"""How many runs there are, where methods may have different numbers of them.
+
+    Example:
+        >>> count_text([10, 10]), count_text([9, 10])
+        ('n = 10', 'n = 9–10')
+    """
+    known = sorted(set(counts))
+    if len(known) < 2:
+        return f"n = {known[0] if known else 0}"
+    return f"n = {known[0]}–{known[-1]}"

@@ -1,0 +1,151 @@
+r"""Hidden embeddings in the plane."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from meanmax.experiments.row import Row
+from meanmax.report.evidence import Evidence, good
+from meanmax.report.figures import look
+from meanmax.report.figures.asked import Asked, NothingToShow
+from meanmax.report.figures.classes import classes_of
+from meanmax.report.tsne import Layout, placed, silhouette
+
+BACKBONE, DATA = "gcn", "photo"
+MARKERS = ("o", "^", "s", "v", "D", "P", "X")
+NAMED = 20
+r"""So many classes at most are in the legend."""
+
+
+def tsne(evidence: Evidence, asked: Asked | None = None) -> Figure:
+    r"""2-D t-SNE of the last hidden embedding of a backbone and its variants: the same split, seed
+    and settings for all, coloured by class, with the silhouette score of the embedding itself and
+    the test score under each panel.
+
+    Coordinates are kept in the store and computed once.
+
+    Args:
+        evidence (Evidence): A store with the embeddings of the runs.
+        asked (Asked, optional): One backbone and one data set, by its name or the path of a
+            person's own graph. (default: GCN on Photo)
+    """
+    asked = asked or Asked()
+    backbone, source = (asked.backbones or (BACKBONE,))[0], (asked.data or (DATA,))[0]
+    data = source if source in {row.data for row in evidence.rows} else Path(source).name
+    chosen = asked.selected(evidence, data)
+    rows = {aggr: good(chosen, backbone, aggr) for aggr in asked.aggrs}
+    split = min((row.split_seed for own in rows.values() for row in own), default=0)
+    first = {aggr: row for aggr, own in rows.items() for row in own if row.split_seed == split}
+    shown = {aggr: (row, _embedding(evidence, row)) for aggr, row in first.items()}
+    ready = {aggr: (row, array) for aggr, (row, array) in shown.items() if array is not None}
+    if not ready:
+        why = "" if evidence.folder else " (an exported file holds none: name the store's folder)"
+        raise NothingToShow(
+            f"there are no embeddings of {look.backbone_name(backbone)} on {data} with "
+            f"{asked.what}{why}; this makes the runs: "
+            f"{asked.command(evidence, [source], [backbone])}"
+        )
+    row = next(row for row, _ in ready.values())
+    y, names = classes_of(row, source=source if source != data else None, data_dir=asked.data_dir)
+    figure, grid = look.panels(len(asked.aggrs), columns=2, width=3.1, height=3.0)
+    for axes, aggr in zip(grid, asked.aggrs, strict=True):
+        axes.set(xticks=[], yticks=[])
+        axes.spines[:].set_visible(False)
+        look.title(axes, look.look_of(aggr).label)
+        if aggr in ready:
+            _panel(axes, evidence, *ready[aggr], y, len(names))
+        else:
+            axes.text(0.5, 0.5, "no run yet", ha="center", transform=axes.transAxes, color="0.4")
+    if len(names) <= NAMED:
+        _legend(figure, names)
+    layout = Layout()
+    look.heading(
+        figure,
+        f"{look.backbone_name(backbone)} on {look.data_name(data)}: t-SNE of hidden embeddings",
+        f"One run each: split {split}, seed {row.seed}, {asked.what}. n = {len(y):,} nodes. "
+        f"Perplexity {layout.perplexity:g}, {layout.iterations} iterations, from principal "
+        f"components. Silhouette: of the classes in the hidden embedding "
+        f"itself, from −1 to 1, higher is more compact. Numbers stand at the middle of a class.",
+    )
+    return figure
+
+
+def _panel(
+    axes: Axes, evidence: Evidence, row: Row, embedding: np.ndarray, y: np.ndarray, count: int
+) -> None:
+    points = placed(evidence.derived, row.key, embedding)
+    colours, markers = _styles(count)
+    bare = y < 0
+    axes.scatter(points[bare, 0], points[bare, 1], s=1, color="0.8", linewidths=0, rasterized=True)
+    # One class after another would hide the first ones: all of a marker in an order of chance.
+    order = np.random.default_rng(0).permutation(np.flatnonzero(~bare))
+    for marker in dict.fromkeys(markers):
+        own = order[[markers[y[node]] == marker for node in order]]
+        if own.size:
+            axes.scatter(
+                points[own, 0],
+                points[own, 1],
+                s=2.5,
+                c=[colours[y[node]] for node in own],
+                marker=marker,
+                linewidths=0,
+                rasterized=True,
+            )
+    for label in np.unique(y[~bare]):
+        x, height = _middle(points[y == label])
+        axes.text(
+            x,
+            height,
+            f"{label + 1}",
+            fontsize=look.SIZE - 1,
+            ha="center",
+            va="center",
+            bbox={"boxstyle": "round,pad=0.12", "fc": "white", "ec": "none", "alpha": 0.75},
+        )
+    axes.set_aspect("equal", adjustable="datalim")
+    score = silhouette(embedding, y)
+    compact = "–" if math.isnan(score) else f"{score:.3f}".replace("-", "−")
+    test = row.metrics.get("test_score")
+    look.labels(axes, f"silhouette {compact}" + (f", test {test:.1f} %" if test else ""))
+
+
+def _embedding(evidence: Evidence, row: Row) -> np.ndarray | None:
+    found = (evidence.artefact(row.key) or {}).get("embedding")
+    if found is None:
+        return None
+    array = found.astype(np.float32)
+    return array if np.isfinite(array).all() and len(array) > 3 else None
+
+
+def _middle(points: np.ndarray) -> np.ndarray:
+    r"""The point of a class that is nearest to its median, so that a number stands in its class."""
+    middle: np.ndarray = points[((points - np.median(points, axis=0)) ** 2).sum(axis=1).argmin()]
+    return middle
+
+
+def _styles(count: int) -> tuple[list[str], list[str]]:
+    r"""A colour and a marker for each class; beyond ten, colours return with another marker."""
+    colours = look.OKABE_ITO if count <= len(look.OKABE_ITO) else look.TOL_MUTED
+    return (
+        [colours[k % len(colours)] for k in range(count)],
+        [MARKERS[k // len(colours) % len(MARKERS)] for k in range(count)],
+    )
+
+
+def _legend(figure: Figure, names: tuple[str, ...]) -> None:
+    drawn = [
+        Line2D([], [], color=colour, marker=marker, linestyle="none", markersize=4, label=label)
+        for colour, marker, label in zip(
+            *_styles(len(names)),
+            [f"{k + 1} {look.plain(name)}"[:32] for k, name in enumerate(names)],
+            strict=True,
+        )
+    ]
+    widest = max(len(handle.get_label()) for handle in drawn)  # type: ignore[arg-type]
+    look.legend(figure, drawn, columns=max(1, min(len(drawn), 90 // (widest + 6))))

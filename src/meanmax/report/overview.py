@@ -1,0 +1,145 @@
+r"""What all comparisons of a page come to: sentences, and tables as the paper has them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from meanmax.experiments.claims import claims, summary
+from meanmax.experiments.comparison import Comparison
+from meanmax.experiments.paper_tables import paper_heading
+from meanmax.experiments.tables import BACKBONES
+from meanmax.experiments.verdict import CAVEAT
+from meanmax.report.differences import forest
+from meanmax.report.groups import Group, aggr_place
+from meanmax.report.lines import main_table
+
+SPOKEN = 3
+r"""Up to so many comparisons without a paper's table are told at the top."""
+
+Made = tuple[Group, Comparison, list[dict[str, Any]]]
+r"""A group, its comparison and its lines."""
+
+
+def sentences(made: Sequence[Made]) -> list[dict[str, str]]:
+    r"""What the evidence supports, each sentence with what it is about.
+
+    Comparisons that the paper makes too are counted together, corrected for their number; others
+    are told one by one while they are few.
+
+    Args:
+        made (sequence): All comparisons of the page.
+    """
+    found, counted = [], set()
+    for name, number, listed in _tables(made):
+        comparisons = [_in_paper(comparison, lines) for _, comparison, lines in listed]
+        claimed = claims(number, [item for item in comparisons if item.lines])
+        if len(listed) > 1 and claimed:
+            counted |= {id(group) for group, _, _ in listed}
+            about = f"Table {number}, settings {name}"
+            found.append({"about": about, "text": summary(claimed)})
+    rest = [item for item in made if id(item[0]) not in counted]
+    for group, comparison, _ in rest[:SPOKEN]:
+        found.append({"about": heading(group), "text": told(comparison)})
+    if len(rest) > SPOKEN:
+        more = len(rest) - SPOKEN
+        text = f"{more} further comparison{'s say' if more > 1 else ' says'} so above the table."
+        found.append({"about": "", "text": text})
+    return found
+
+
+def told(comparison: Comparison) -> str:
+    r"""The verdict without the caveat, which the page gives once."""
+    return comparison.verdict.removesuffix(CAVEAT).rstrip()
+
+
+def heading(group: Group) -> str:
+    r"""What a comparison is called."""
+    changed = "".join(
+        f", {name}={'none' if value is None else value}" for name, value in group.overrides.items()
+    )
+    if len(group.overrides) > SPOKEN:
+        changed = f", {len(group.overrides)} changed"
+    return f"{group.data}, {group.backbone}, settings {group.settings_name}{changed}"
+
+
+def matrices(made: Sequence[Made]) -> list[dict[str, Any]]:
+    r"""The paper's tables, methods against data sets, each cell ours and the paper's.
+
+    Args:
+        made (sequence): All comparisons of the page.
+    """
+    found = []
+    for name, number, listed in _tables(made):
+        if len(listed) < 2:
+            continue
+        found.append(_matrix(name, number, "paper", listed))
+        if number == 2:
+            found.append(_matrix(name, 3, "all", listed))
+    return found
+
+
+def all_differences(made: Sequence[Made]) -> dict[str, Any] | None:
+    r"""One forest plot of all comparisons with the settings of a file, if there are several."""
+    listed = [(group, lines) for group, _, lines in made if not group.overrides]
+    if len(listed) < 2:
+        return None
+    return forest(
+        {**line, "place": f"{group.data}, {group.backbone}", "settings": group.settings_name}
+        for group, lines in listed
+        for line in lines
+    )
+
+
+def _tables(made: Sequence[Made]) -> list[tuple[str, int, list[Made]]]:
+    r"""The comparisons by settings and table; of one method on one data set the fullest."""
+    found: dict[tuple[str, int], dict[tuple[str, str], Made]] = {}
+    for item in made:
+        group = item[0]
+        number = main_table(group)
+        if number is None or group.backbone not in BACKBONES:
+            continue
+        own = found.setdefault((group.settings_name, number), {})
+        before = own.get((group.data, group.backbone))
+        if before is None or len(before[0].rows) < len(group.rows):
+            own[group.data, group.backbone] = item
+    return [(name, number, list(own.values())) for (name, number), own in found.items()]
+
+
+def _in_paper(comparison: Comparison, lines: list[dict[str, Any]]) -> Comparison:
+    r"""Without the aggregators that the paper does not compare."""
+    known = {line["aggr"] for line in lines if line["gain"] is not None}
+    kept = [line for line in comparison.lines if line.aggr in known]
+    return dataclasses.replace(comparison, lines=kept)
+
+
+def _matrix(name: str, number: int, fact: str, listed: list[Made]) -> dict[str, Any]:
+    sets = list(dict.fromkeys(group.data for group, _, _ in listed))
+    cells: dict[tuple[str, str], dict[str, Any]] = {}
+    colours: dict[str, int] = {}
+    for group, _, lines in listed:
+        for line in lines:
+            colours.setdefault(line["aggr"], line["colour"])
+            if line[fact] is not None and line["n"]:
+                method = cells.setdefault((group.backbone, line["aggr"]), {})
+                method[group.data] = {**line[fact], "n": line["n"], "failed": line["failed"]}
+    methods = sorted(
+        cells, key=lambda method: (BACKBONES.index(method[0]), aggr_place(method[1]))
+    )
+    task, metric = paper_heading(number)
+    return {
+        "title": f"Table {number}: {task}",
+        "metric": metric,
+        "settings": name,
+        "sets": sets,
+        "rows": [
+            {
+                "backbone": backbone,
+                "aggr": aggr,
+                "colour": colours[aggr],
+                "cells": [cells[backbone, aggr].get(data) for data in sets],
+            }
+            for backbone, aggr in methods
+        ],
+    }

@@ -1,0 +1,110 @@
+r"""Embeddings in the plane as points that can be asked for their node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from meanmax.experiments.row import Row
+from meanmax.report.arrays import Arrays
+from meanmax.report.groups import Group
+from meanmax.report.lines import colour
+from meanmax.report.nodes import KnownNodes, Nodes
+from meanmax.report.tsne import kept, placed
+
+POINTS = 3000
+r"""At most so many nodes of a panel are on the page."""
+
+PANELS = 4
+SCALE = 1000
+r"""Coordinates are whole numbers up to this."""
+
+
+def scatter(
+    group: Group, arrays: Arrays, known: KnownNodes, *, compute: bool = False
+) -> dict[str, Any] | None:
+    r"""Panels for the first split that has coordinates, one for each aggregator.
+
+    Args:
+        group (Group): The runs.
+        arrays (Arrays): Their artefacts.
+        known (KnownNodes): Classes and names of nodes.
+        compute (bool, optional): Whether t-SNE is computed where it was not before.
+            (default: :obj:`False`)
+    """
+    shown = [
+        (row, found)
+        for row in _first_split(group)[:PANELS]
+        if (found := _coordinates(row, arrays, compute)) is not None
+    ]
+    if not shown:
+        return None
+    nodes = known.of(group.data, group.data_hash)
+    number = max(len(xy) for _, xy in shown)
+    if nodes is not None and len(nodes.classes) != number:
+        nodes = None  # runs on graphs of their own embed the test graphs alone
+    chosen = _sample(number)
+    return {
+        "split": shown[0][0].split_seed,
+        "nodes": number,
+        "shown": len(chosen),
+        "number": chosen.tolist(),
+        **_names(nodes, chosen),
+        "panels": [
+            _panel(row, xy, chosen, arrays, group) for row, xy in shown if len(xy) == number
+        ],
+    }
+
+
+def _first_split(group: Group) -> list[Row]:
+    rows = [row for aggr in group.aggrs for row in group.of(aggr) if row.status == "ok"]
+    first = min((row.split_seed for row in rows), default=0)
+    return [row for row in rows if row.split_seed == first]
+
+
+def _coordinates(row: Row, arrays: Arrays, compute: bool) -> np.ndarray | None:
+    folder = arrays.evidence.derived
+    found = kept(folder, row.key)
+    if found is not None or not compute:
+        return found
+    embedding = (arrays.artefact(row.key) or {}).get("embedding")
+    if embedding is None or len(embedding) < 4 or not np.isfinite(embedding).all():
+        return None
+    return placed(folder, row.key, embedding)
+
+
+def _sample(number: int) -> np.ndarray:
+    if number <= POINTS:
+        return np.arange(number)
+    drawn: np.ndarray = np.random.default_rng(0).choice(number, POINTS, replace=False)
+    return np.sort(drawn)
+
+
+def _names(nodes: Nodes | None, chosen: np.ndarray) -> dict[str, Any]:
+    if nodes is None:
+        return {"ids": None, "classes": None, "class_names": []}
+    return {
+        "ids": None if nodes.ids is None else [str(name) for name in nodes.ids[chosen]],
+        "classes": [int(number) for number in nodes.classes[chosen]],
+        "class_names": [str(name) for name in nodes.class_names],
+    }
+
+
+def _panel(
+    row: Row, xy: np.ndarray, chosen: np.ndarray, arrays: Arrays, group: Group
+) -> dict[str, Any]:
+    low, high = xy.min(axis=0), xy.max(axis=0)
+    size = float((high - low).max()) or 1.0  # one scale for both axes: distances keep their meaning
+    middle = (low + high) / 2
+    points = ((xy[chosen] - middle) / size + 0.5) * SCALE
+    found = (arrays.artefact(row.key) or {}).get("prediction")
+    classes = found is not None and found.ndim == 1 and len(found) == len(xy)
+    return {
+        "aggr": row.aggr,
+        "colour": colour(row.aggr, group.aggrs),
+        "score": row.metrics.get("test_score"),
+        "x": points[:, 0].round().astype(int).tolist(),
+        "y": points[:, 1].round().astype(int).tolist(),
+        "predicted": found[chosen].astype(int).tolist() if classes and found is not None else None,
+    }

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+from meanmax import NodeClassifier
+from meanmax.cli import main
+from meanmax.data import load, make_split
+
+QUICK = ("--set", "epochs=8", "--set", "hidden=8")
+
+
+def invoke(*args):
+    return CliRunner().invoke(main, ["train", *map(str, args)])
+
+
+def assert_message(result, *parts):
+    assert result.exit_code != 0
+    assert isinstance(result.exception, SystemExit), result.exception
+    assert "Traceback" not in result.output
+    text = " ".join(result.stderr.split())
+    assert all(part in text for part in parts), text
+
+
+def arrays(path):
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist() if name.endswith(".npy")}
+
+
+def test_a_model_is_trained_and_saved(tmp_path):
+    out = tmp_path / "model.zip"
+    threads = torch.get_num_threads()
+    result = invoke("--data", "wine", "--aggr", "lp", "--out", out, "--json", *QUICK)
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert list(tmp_path.iterdir()) == [out]
+    assert torch.get_num_threads() == threads
+    model = NodeClassifier.load(out)
+    dataset = load("wine")
+    split = make_split(dataset)
+    for name, nodes in (("train", split.train), ("val", split.val), ("test", split.test)):
+        score = 100 * model.score(dataset.graph(), dataset.x, dataset.y, nodes)
+        assert facts[f"{name}_score"] == pytest.approx(score)
+    assert facts["learned"] == {"layers.0.p": [float(model.model_.learned()["layers.0.p"])]}
+    assert facts["maxness"].keys() == {"layers.0", "layers.1"}
+    assert (facts["epochs"], facts["best_epoch"]) == (8, model.history_.best_epoch)
+    assert facts["settings"]["start"] == 1.05
+    assert model.about_["spec"]["data_hash"] == facts["data_hash"]
+    assert model.class_names_ == dataset.class_names
+
+
+def test_the_table_and_the_lines_on_the_way(tmp_path):
+    result = invoke("--data", "karate", "--out", tmp_path / "m", "--set", "epochs=20")
+    assert result.exit_code == 0, result.output
+    rows = [line.split("│")[1:3] for line in result.stdout.splitlines() if line.startswith("│")]
+    rows = {name.strip(): value.strip() for name, value in rows}
+    assert rows["learned"].startswith("gamma 0.")
+    assert rows["best epoch"].endswith(" of 20")
+    assert rows["accuracy on test nodes"].endswith(" %")
+    lines = result.stderr.splitlines()
+    assert len(lines) == 10 and lines[0].startswith("epoch 2/20: loss 1."), lines
+    history = NodeClassifier.load(tmp_path / "m").history_
+    gamma = history.learned["layers.0.gamma"][1][0]
+    assert lines[0].endswith(f"validation {100 * history.val_score[1]:.1f} %, gamma {gamma:.3f}")
+
+
+def test_seeds_and_settings_count(tmp_path):
+    def losses(*more):
+        assert invoke("--data", "karate", "--out", tmp_path / "m", "--force", *QUICK, *more).stdout
+        return NodeClassifier.load(tmp_path / "m").history_.val_loss
+
+    first = losses()
+    assert losses() == first
+    assert losses("--seed", 1) != first
+    assert losses("--split-seed", 1) != first
+    assert losses("--set", "lr=0.02") != first
+    assert losses("--settings", "published") != first
+
+
+def test_settings_without_effect_are_named(tmp_path):
+    more = ("--set", "aggregator_loss=val", "--set", "heads=4", "--set", "skip=none")
+    result = invoke("--data", "karate", "--out", tmp_path / "m", *QUICK, *more)
+    assert result.exit_code == 0, result.output
+    assert "no effect on gcn+softmax with these settings: aggregator_loss, heads\n" in result.stderr
+
+
+def test_labels_of_test_nodes_are_not_seen(tmp_path):
+    rng = np.random.default_rng(0)
+    np.savetxt(tmp_path / "edges.csv", rng.integers(0, 40, (90, 2)), "%d", ",")
+    weights = []
+    for garbled in (False, True):
+        lines = ["id,f,g,label,split"]
+        for node in range(40):
+            label, part = node % 2, ("train", "val", "test")[node // 14]
+            label = 1 - label if garbled and part == "test" and node < 36 else label
+            lines.append(f"{node},{node % 2 + 0.1 * node},{node % 5},c{label},{part}")
+        (tmp_path / "nodes.csv").write_text("\n".join(lines) + "\n")
+        result = invoke("--data", tmp_path, "--out", tmp_path / f"{garbled}.zip", *QUICK)
+        assert result.exit_code == 0, result.output
+        weights.append(arrays(tmp_path / f"{garbled}.zip"))
+    assert weights[0] == weights[1]
+
+
+def test_without_validation_nodes_all_epochs_are_made(tmp_path):
+    nodes = "id,f,label,split\n" + "".join(f"n{i},{i % 3},c{i % 2},train\n" for i in range(6))
+    (tmp_path / "nodes.csv").write_text(nodes)
+    (tmp_path / "edges.csv").write_text("source,target\nn0,n1\nn2,n3\n")
+    result = invoke("--data", tmp_path, "--out", tmp_path / "m.zip", "--json", *QUICK)
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert (facts["val_score"], facts["test_score"], facts["best_epoch"]) == (None, None, 7)
+    assert "no validation nodes: training runs through all epochs" in result.stderr
+
+
+def test_curves_for_tensorboard(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    logs = tmp_path / "logs"
+    result = invoke("--data", "karate", "--out", tmp_path / "m", "--tensorboard", logs, *QUICK)
+    assert result.exit_code == 0, result.output
+    events = EventAccumulator(str(logs))
+    events.Reload()
+    history = NodeClassifier.load(tmp_path / "m").history_
+    written = [event.value for event in events.Scalars("loss/val")]
+    np.testing.assert_allclose(written, history.val_loss, rtol=1e-6)
+
+
+def test_missing_tensorboard(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    result = invoke("--data", "karate", "--out", tmp_path / "m", "--tensorboard", tmp_path / "logs")
+    assert_message(result, "pip install 'meanmax[tensorboard]'")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_is_not_overwritten_unasked(tmp_path):
+    (tmp_path / "m.zip").write_text("precious")
+    result = invoke("--data", "karate", "--out", tmp_path / "m.zip", *QUICK)
+    assert_message(result, "m.zip' is there already: choose another --out, or give --force")
+    assert (tmp_path / "m.zip").read_text() == "precious"
+    assert invoke("--data", "karate", "--out", tmp_path / "m.zip", "--force", *QUICK).exit_code == 0
+    NodeClassifier.load(tmp_path / "m.zip")
+
+
+@pytest.mark.parametrize(
+    ("args", "parts"),
+    [
+        (("--data", "karat"), ("no data set 'karat'", "did you mean 'karate'")),
+        (("--data", "karate", "--set", "lrr=1"), ("no setting 'lrr'", "did you mean 'lr'")),
+        (("--data", "karate", "--set", "lr=-1"), ("'lr' must be a number and not negative",)),
+        (("--data", "karate", "--split", "amazon"), ("too few", "'balanced'")),
+        (("--data", "karate", "--split", "fair"), ("'scheme' must be one of citation",)),
+        (("--data", "karate", "--aggr", "median"), ("'median' is not one of", "'softmax'")),
+        (("--data", "karate", "--backbone", "gat", "--set", "hidden=9"), ("multiple of 'heads'",)),
+        (("--data", "karate", "--backbone", "cat", "--aggr", "pyg-softmax"), ("PyG has no layer",)),
+        (("--data", "karate", "--directed"), ("'directed' is for graphs of your own",)),
+        ((), ("Missing option '--data'",)),
+    ],
+)
+def test_errors_say_what_to_do(args, parts, tmp_path):
+    assert_message(invoke(*args, "--out", tmp_path / "m.zip"), *parts)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_places_that_cannot_be_written(tmp_path):
+    args = ("--data", "karate", *QUICK, "--out")
+    assert_message(invoke(*args, tmp_path / "no" / "m.zip"), "there is no folder")
+    assert_message(invoke(*args, tmp_path), "is a folder: give --out the name of a file")
+
+
+def test_a_checkpoint_of_something_else_is_refused(tmp_path):
+    state = tmp_path / "m.zip.checkpoint"
+    state.write_bytes(b"not a checkpoint")
+    args = ("--data", "karate", *QUICK, "--out", tmp_path / "m.zip")
+    assert_message(invoke(*args), "checkpoint", "is damaged: delete or move it to start over")
+    assert state.exists() and not (tmp_path / "m.zip").exists()
+    assert invoke(*args, "--no-checkpoint").exit_code == 0
+    assert state.exists()
+
+
+def test_killed_and_resumed_is_bit_for_bit_the_same(tmp_path):
+    args = ("--data", "wine", "--set", "epochs=200", "--set", "patience=200", "--set", "hidden=8")
+    assert invoke(*args, "--out", tmp_path / "whole.zip").exit_code == 0
+    out, state = tmp_path / "killed.zip", tmp_path / "killed.zip.checkpoint"
+    args = (*args, "--out", str(out))
+    call = "from meanmax.cli import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", call, "train", *args, "--checkpoint-every", "0.05"],
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while not state.exists():
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait(30)
+    kept = len(torch.load(state, weights_only=True)["history"]["train_loss"])
+    assert 0 < kept < 200 and not out.exists()
+
+    result = invoke(*args)
+    assert result.exit_code == 0, result.output
+    assert f"going on from {state}" in result.stderr
+    lines = [line for line in result.stderr.splitlines() if line.startswith("epoch")]
+    assert len(lines) == 10 - kept // 20
+    assert arrays(out) == arrays(tmp_path / "whole.zip")
+    whole, killed = (NodeClassifier.load(tmp_path / name) for name in ("whole.zip", "killed.zip"))
+    assert killed.history_.val_loss == whole.history_.val_loss
+    assert killed.history_.learned == whole.history_.learned
+    assert not state.exists()
