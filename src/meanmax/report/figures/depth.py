@@ -50,12 +50,12 @@ def depth(evidence: Evidence, asked: Asked | None = None) -> Figure:
         look.title(axes, f"{look.data_name(name)}, {look.count_text(counts)}")
         look.labels(axes, "layers", "test accuracy, %" if axes is grid[0] else "")
     aggrs = [a for a in asked.aggrs if any(p.aggr == a for ps in shown.values() for p in ps)]
-    look.legend(figure, look.handles(aggrs, markers=True))
     look.heading(
         figure,
         f"{look.backbone_name(backbone)}: accuracy against depth, hidden activation off",
         "Mean over n splits; band: least to largest. Published settings, but no hidden activation "
         "and the aggregator in every layer except the last. " + _notes(found),
+        look.handles(aggrs, markers=True),
     )
     return figure
 

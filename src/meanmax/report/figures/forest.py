@@ -59,7 +59,6 @@ def forest(evidence: Evidence, asked: Asked | None = None) -> Figure:
     grid[0].set_yticks([places[method] for method in methods], names)
     grid[0].invert_yaxis()
     missing = [look.data_name(name) for name in data if name not in shown]
-    look.legend(figure, _handles(methods))
     look.heading(
         figure,
         f"Difference to the baseline in points of test score, {asked.what}",
@@ -67,6 +66,7 @@ def forest(evidence: Evidence, asked: Asked | None = None) -> Figure:
         "bootstrap interval, not adjusted for the number of comparisons; random splits of one "
         "graph overlap, so that intervals look surer than they are. "
         + (f"No runs on {', '.join(missing)} yet." if missing else ""),
+        _handles(methods),
     )
     return figure
 

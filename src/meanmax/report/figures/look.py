@@ -107,7 +107,7 @@ def panels(
         height (float, optional): Of a panel. (default: :obj:`2.3`)
         share (bool, optional): Whether all have the same y axis. (default: :obj:`False`)
     """
-    columns = min(count, columns)
+    columns = 2 if (count, columns) == (4, 3) else min(count, columns)
     rows = math.ceil(count / columns)
     figure = Figure(figsize=(width * columns + 0.4, height * rows + 0.9), layout="constrained")
     FigureCanvasAgg(figure)
@@ -144,32 +144,39 @@ def labels(axes: Axes, x: str = "", y: str = "") -> None:
     axes.set_ylabel(y, fontsize=SIZE)
 
 
-def heading(figure: Figure, text: str, note: str = "") -> None:
-    r"""The title above all panels, and a note in small print below.
+def heading(
+    figure: Figure,
+    text: str,
+    note: str = "",
+    drawn: Sequence[Line2D] = (),
+    *,
+    columns: int | None = None,
+) -> None:
+    r"""The title and the legend above all panels, and a note in small print below.
 
     Args:
         figure (Figure): The figure.
         text (str): The title.
         note (str, optional): The note, which is broken into lines. (default: :obj:`""`)
+        drawn (sequence, optional): What the legend shows. (default: :obj:`()`)
+        columns (int, optional): Of the legend. (default: all beside each other)
     """
-    width = int(figure.get_figwidth() * 17)
-    figure.suptitle(textwrap.fill(text, int(width * 0.75)), fontsize=SIZE + 1, fontweight="bold")
-    if note:
-        figure.supxlabel(
-            textwrap.fill(note, width), fontsize=SIZE - 2, color="0.35", ha="left", x=0.01
-        )
-
-
-def legend(figure: Figure, handles: Sequence[Line2D], columns: int | None = None) -> None:
-    r"""A legend between the title and the panels."""
+    width = figure.get_figwidth()
+    # One artist for both: a title of its own would be drawn over the legend.
     figure.legend(
-        handles=handles,
+        handles=list(drawn),
+        title=textwrap.fill(text, int(width * 12)),
+        title_fontproperties={"size": SIZE + 1, "weight": "bold"},
         loc="outside upper center",
-        ncols=columns or len(handles),
+        ncols=columns or max(1, len(drawn)),
         frameon=False,
         fontsize=SIZE,
         handlelength=2.6,
     )
+    if note:
+        figure.supxlabel(
+            textwrap.fill(note, int(width * 21)), fontsize=SIZE - 2, color="0.35", ha="left", x=0.01
+        )
 
 
 def handles(aggrs: Iterable[str], *, markers: bool = False, lines: bool = True) -> list[Line2D]:

@@ -50,12 +50,12 @@ def losses(evidence: Evidence, asked: Asked | None = None) -> Figure:
         look.labels(axes, "epoch", "training loss" if axes is grid[0] else "")
     missing = [look.data_name(name) for name in data if name not in shown]
     notes += [f"No runs on {', '.join(missing)} yet."] if missing else []
-    look.legend(figure, look.handles(_methods(asked, shown)))
     look.heading(
         figure,
         f"{look.backbone_name(backbone)}: training loss against epoch, {asked.what}",
         f"Line: median over n splits; band: quartiles. The loss is taken with dropout. {NOTE} "
         + " ".join(notes),
+        look.handles(_methods(asked, shown)),
     )
     return figure
 

@@ -43,13 +43,13 @@ def maxness(evidence: Evidence, asked: Asked | None = None) -> Figure:
         look.title(axes, f"{look.data_name(name)}, {look.count_text(counts)}")
         look.labels(axes, "", "maxness" if axes.get_subplotspec().is_first_col() else "")  # type: ignore[union-attr]
     missing = [look.data_name(name) for name in data if name not in shown]
-    look.legend(figure, look.handles(aggrs, markers=True, lines=False))
     look.heading(
         figure,
         f"{look.backbone_name(backbone)}: maxness of every layer, {asked.what}",
         "0: the weighted mean of the neighbours; 1: their maximum. Mean over channels; a dot for "
         "each of n splits, the bar is their median. "
         + (f"No runs on {', '.join(missing)} yet." if missing else ""),
+        look.handles(aggrs, markers=True, lines=False),
     )
     return figure
 

@@ -64,12 +64,12 @@ def parameter(evidence: Evidence, asked: Asked | None = None) -> Figure:
     several = any(runs.shape[1] > 1 for cs in shown.values() for c in cs for runs in c.runs)
     each = "the median over heads or channels of one split; band: all of them. " if several else ""
     aggrs = [a for a in asked.aggrs if any(c.aggr == a for cs in shown.values() for c in cs)]
-    look.legend(figure, look.handles(aggrs))
     look.heading(
         figure,
         f"{look.backbone_name(backbone)}: the learned parameter over epochs, {asked.what}",
         f"Faint: {each or 'one split. '}Bold: median over n splits. {NOTE} "
         + (f"No runs on {', '.join(missing)} yet." if missing else ""),
+        look.handles(aggrs),
     )
     return figure
 

@@ -62,8 +62,7 @@ def tsne(evidence: Evidence, asked: Asked | None = None) -> Figure:
             _panel(axes, evidence, *ready[aggr], y, len(names))
         else:
             axes.text(0.5, 0.5, "no run yet", ha="center", transform=axes.transAxes, color="0.4")
-    if len(names) <= NAMED:
-        _legend(figure, names)
+    drawn, columns = _legend(names) if len(names) <= NAMED else ([], 1)
     layout = Layout()
     look.heading(
         figure,
@@ -72,6 +71,8 @@ def tsne(evidence: Evidence, asked: Asked | None = None) -> Figure:
         f"Perplexity {layout.perplexity:g}, {layout.iterations} iterations, from principal "
         f"components. Silhouette: of the classes in the hidden embedding "
         f"itself, from −1 to 1, higher is more compact. Numbers stand at the middle of a class.",
+        drawn,
+        columns=columns,
     )
     return figure
 
@@ -138,14 +139,11 @@ def _styles(count: int) -> tuple[list[str], list[str]]:
     )
 
 
-def _legend(figure: Figure, names: tuple[str, ...]) -> None:
+def _legend(names: tuple[str, ...]) -> tuple[list[Line2D], int]:
+    r"""A handle for each class, and how many columns of them fit above two panels."""
+    listed = [f"{k + 1} {look.plain(name)}"[:32] for k, name in enumerate(names)]
     drawn = [
         Line2D([], [], color=colour, marker=marker, linestyle="none", markersize=4, label=label)
-        for colour, marker, label in zip(
-            *_styles(len(names)),
-            [f"{k + 1} {look.plain(name)}"[:32] for k, name in enumerate(names)],
-            strict=True,
-        )
+        for colour, marker, label in zip(*_styles(len(names)), listed, strict=True)
     ]
-    widest = max(len(handle.get_label()) for handle in drawn)  # type: ignore[arg-type]
-    look.legend(figure, drawn, columns=max(1, min(len(drawn), 90 // (widest + 6))))
+    return drawn, max(1, min(len(drawn), 90 // (max(map(len, listed)) + 6)))
