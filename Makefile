@@ -12,10 +12,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-long test-ray lint format bench clean distclean
+.PHONY: help install demo test test-long test-ray test-browser lint format bench clean distclean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@printf '\nVariables: PYTHON=%s WORKERS=%s (test processes) ARGS= (more arguments for the command)\n' \
 		'$(PYTHON)' '$(WORKERS)'
 
@@ -29,10 +29,13 @@ test: $(STAMP) ## Run the tests and the doctests
 	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 test-long: $(STAMP) ## Run the tests that take minutes as well
-	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n $(WORKERS) -m "not ray" $(ARGS)
+	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n $(WORKERS) -m "not ray and not browser" $(ARGS)
 
 test-ray: $(VENV)/.installed-ray ## Run the tests on a Ray cluster, after installing Ray into .venv
 	$(BIN)/python -m pytest -m ray $(ARGS) tests/ray
+
+test-browser: $(VENV)/.installed-browser ## Try the report page in Chromium, which has to be there
+	$(BIN)/python -m pytest -m browser $(ARGS) tests/browser
 
 lint: $(STAMP) ## Check style, format and types
 	$(BIN)/ruff check
@@ -65,4 +68,10 @@ $(STAMP): pyproject.toml constraints.txt
 $(VENV)/.installed-ray: $(STAMP)
 	@rm -f $@
 	$(BIN)/python -m pip install -c constraints.txt -e '.[ray]' >&2
+	@touch $@
+
+# The driver alone: the browser is the system's, none is downloaded.
+$(VENV)/.installed-browser: $(STAMP)
+	@rm -f $@
+	$(BIN)/python -m pip install -c constraints.txt -e '.[browser]' >&2
 	@touch $@

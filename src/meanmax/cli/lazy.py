@@ -18,6 +18,7 @@ class LazyGroup(click.Group):
         "data": ("meanmax.cli.data:data", "List, show, fetch and check data sets."),
         "figure": ("meanmax.cli.figure:figure", "Draw figures from stored runs."),
         "predict": ("meanmax.cli.predict:predict", "Predict classes with a saved model."),
+        "report": ("meanmax.cli.report:report", "Make a page of stored runs."),
         "reproduce": ("meanmax.cli.reproduce:reproduce", "Make the paper's tables anew."),
         "results": ("meanmax.cli.results:results", "Show, export and merge runs."),
         "train": ("meanmax.cli.train:train", "Train one model and save it."),

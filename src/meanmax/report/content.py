@@ -9,7 +9,6 @@ from meanmax.data.splits import SCHEMES
 from meanmax.experiments.comparison import BASELINE
 from meanmax.experiments.paper_tables import paper_counts
 from meanmax.experiments.row import Row
-from meanmax.experiments.verdict import CAVEAT
 from meanmax.report.arrays import Arrays
 from meanmax.report.commands import command, needs_place
 from meanmax.report.differences import forest
@@ -17,7 +16,15 @@ from meanmax.report.evidence import Evidence
 from meanmax.report.groups import Group, groups
 from meanmax.report.lines import compared, lines
 from meanmax.report.nodes import KnownNodes
-from meanmax.report.overview import Made, all_differences, heading, matrices, sentences, told
+from meanmax.report.overview import (
+    Made,
+    all_differences,
+    caveat,
+    heading,
+    matrices,
+    sentences,
+    told,
+)
 from meanmax.report.provenance import failures, machine, settings_table, span
 from meanmax.report.scatter import scatter
 from meanmax.report.series import charts
@@ -50,6 +57,7 @@ def content(
     for group in groups(evidence.rows, settings_name):
         comparison = compared(group)
         made.append((group, comparison, lines(group, comparison)))
+    spoken = sentences(made)
     rows = list({row.key: row for group, _, _ in made for row in group.rows}.values())
     sections = [
         _section(number, item, arrays, known, tsne, len(made)) for number, item in enumerate(made)
@@ -58,8 +66,8 @@ def content(
         "title": title or _title(rows),
         "counts": _counts(rows),
         "finished": span(rows),
-        "sentences": sentences(made),
-        "caveat": CAVEAT,
+        "sentences": spoken,
+        "caveat": caveat(spoken),
         "data": _data(rows, known),
         "matrices": matrices(made),
         "forest": all_differences(made),

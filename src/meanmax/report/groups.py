@@ -12,6 +12,7 @@ from typing import Any
 from meanmax.experiments.cells import cells
 from meanmax.experiments.row import Row
 from meanmax.experiments.settings_files import NAMES, SettingsError, settings_for
+from meanmax.experiments.tables import BACKBONES, SETS
 
 ORDER = ("none", "lp", "poly", "softmax", "max")
 r"""The aggregators in the order of tables; others follow by name."""
@@ -52,7 +53,7 @@ class Group:
 
 def aggr_place(aggr: str) -> tuple[int, str]:
     r"""Where an aggregator stands among others."""
-    return (ORDER.index(aggr), "") if aggr in ORDER else (len(ORDER), aggr)
+    return _place(ORDER, aggr)
 
 
 def groups(rows: Sequence[Row], settings_name: str | None = None) -> list[Group]:
@@ -129,7 +130,12 @@ def _by(rows: Iterable[Row], *facts: str) -> dict[tuple[str, ...], list[Row]]:
 def _rank(group: Group) -> tuple[Any, ...]:
     file = NAMES.index(group.settings_name) if group.settings_name in NAMES else len(NAMES)
     text = _text(group.overrides)
-    return bool(group.overrides), file, group.data, group.backbone, group.split, len(text), text
+    place = (*_place(SETS, group.data), *_place(BACKBONES, group.backbone))
+    return bool(group.overrides), file, *place, group.split, len(text), text
+
+
+def _place(known: Sequence[str], name: str) -> tuple[int, str]:
+    return (known.index(name), "") if name in known else (len(known), name)
 
 
 def _text(settings: dict[str, Any]) -> str:

@@ -104,7 +104,7 @@ def _paper(group: Group, aggr: str, number: int | None) -> dict[str, Any] | None
     if number is None:
         return None
     (cell,) = table(
-        group.rows,
+        group.of(aggr),
         number,
         data=[group.data],
         backbones=[group.backbone],

@@ -49,6 +49,11 @@ def sentences(made: Sequence[Made]) -> list[dict[str, str]]:
     return found
 
 
+def caveat(spoken: Sequence[dict[str, str]]) -> str:
+    r"""The caution that all numbers are to be read with, unless a sentence has it already."""
+    return "" if any("Random splits" in sentence["text"] for sentence in spoken) else CAVEAT
+
+
 def told(comparison: Comparison) -> str:
     r"""The verdict without the caveat, which the page gives once."""
     return comparison.verdict.removesuffix(CAVEAT).rstrip()
@@ -124,15 +129,14 @@ def _matrix(name: str, number: int, fact: str, listed: list[Made]) -> dict[str, 
             if line[fact] is not None and line["n"]:
                 method = cells.setdefault((group.backbone, line["aggr"]), {})
                 method[group.data] = {**line[fact], "n": line["n"], "failed": line["failed"]}
-    methods = sorted(
-        cells, key=lambda method: (BACKBONES.index(method[0]), aggr_place(method[1]))
-    )
+    methods = sorted(cells, key=lambda method: (BACKBONES.index(method[0]), aggr_place(method[1])))
     task, metric = paper_heading(number)
     return {
         "title": f"Table {number}: {task}",
         "metric": metric,
         "settings": name,
         "sets": sets,
+        "open": number != 3,
         "rows": [
             {
                 "backbone": backbone,

@@ -82,7 +82,7 @@ def _draw(axes: Axes, points: list[Depth], aggrs: tuple[str, ...]) -> None:
 
 def _notes(found: dict[str, list[Depth]]) -> str:
     missing = [look.data_name(name) for name, points in found.items() if not points]
-    notes = [f"No runs on {', '.join(missing)} yet."] if missing else []
+    notes = [f"Nothing on {', '.join(missing)} yet."] if missing else []
     fewer = [point for points in found.values() for point in points if len(point.scores) < SPLITS]
     failed = sum(point.failed for point in fewer)
     if failed:

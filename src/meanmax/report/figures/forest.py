@@ -65,7 +65,7 @@ def forest(evidence: Evidence, asked: Asked | None = None) -> Figure:
         "Right of 0 the aggregator is better. Mean of paired differences over n splits with a 95 % "
         "bootstrap interval, not adjusted for the number of comparisons; random splits of one "
         "graph overlap, so that intervals look surer than they are. "
-        + (f"No runs on {', '.join(missing)} yet." if missing else ""),
+        + (f"Nothing on {', '.join(missing)} yet." if missing else ""),
         _handles(methods),
     )
     return figure

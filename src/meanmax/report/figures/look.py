@@ -13,7 +13,6 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 OKABE_ITO = (
     "#0072B2",  # blue
@@ -123,14 +122,6 @@ def tidy(axes: Axes) -> None:
     r"""Small labels, and no frame but the axes."""
     axes.tick_params(labelsize=SIZE - 1)
     axes.spines[["top", "right"]].set_visible(False)
-
-
-def plain_log(axes: Axes) -> None:
-    r"""Plain numbers at 1, 2 and 5 on a logarithmic y axis, which often spans no power of ten."""
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def title(axes: Axes, text: str) -> None:

@@ -2,7 +2,9 @@ r"""Training loss against epoch."""
 
 from __future__ import annotations
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from meanmax.experiments.selection import Selected
 from meanmax.report.evidence import Evidence, good
@@ -45,11 +47,11 @@ def losses(evidence: Evidence, asked: Asked | None = None) -> Figure:
                 curve.epoch, curve.low, curve.high, color=drawn.colour, alpha=0.18, linewidth=0
             )
             axes.plot(curve.epoch, curve.middle, drawn.line, color=drawn.colour, linewidth=1.4)
-        look.plain_log(axes)
+        _logarithmic(axes)
         look.title(axes, f"{look.data_name(name)}, {look.count_text(n for n, _ in found.values())}")
         look.labels(axes, "epoch", "training loss" if axes is grid[0] else "")
     missing = [look.data_name(name) for name in data if name not in shown]
-    notes += [f"No runs on {', '.join(missing)} yet."] if missing else []
+    notes += [f"Nothing on {', '.join(missing)} yet."] if missing else []
     look.heading(
         figure,
         f"{look.backbone_name(backbone)}: training loss against epoch, {asked.what}",
@@ -74,3 +76,11 @@ def _bands(
 
 def _methods(asked: Asked, shown: dict[str, dict[str, tuple[int, Band]]]) -> list[str]:
     return [aggr for aggr in asked.aggrs if any(aggr in found for found in shown.values())]
+
+
+def _logarithmic(axes: Axes) -> None:
+    r"""Plain numbers at 1, 2 and 5 on a logarithmic y axis, which often spans no power of ten."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())

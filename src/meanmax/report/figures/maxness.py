@@ -48,7 +48,7 @@ def maxness(evidence: Evidence, asked: Asked | None = None) -> Figure:
         f"{look.backbone_name(backbone)}: maxness of every layer, {asked.what}",
         "0: the weighted mean of the neighbours; 1: their maximum. Mean over channels; a dot for "
         "each of n splits, the bar is their median. "
-        + (f"No runs on {', '.join(missing)} yet." if missing else ""),
+        + (f"Nothing on {', '.join(missing)} yet." if missing else ""),
         look.handles(aggrs, markers=True, lines=False),
     )
     return figure

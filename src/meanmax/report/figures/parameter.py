@@ -8,7 +8,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from meanmax.experiments.selection import Selected
 from meanmax.experiments.tables import SETS
 from meanmax.report.evidence import Evidence, good
 from meanmax.report.figures import look
@@ -42,8 +41,7 @@ def parameter(evidence: Evidence, asked: Asked | None = None) -> Figure:
     asked = asked or Asked()
     backbone = (asked.backbones or (BACKBONE,))[0]
     data = asked.data or SETS
-    shown = {name: _courses(evidence, asked.selected(evidence, name), backbone) for name in data}
-    shown = {name: [c for c in own if c.aggr in asked.aggrs] for name, own in shown.items()}
+    shown = {name: _courses(evidence, asked, name, backbone) for name in data}
     missing = [look.data_name(name) for name, courses in shown.items() if not courses]
     shown = {name: courses for name, courses in shown.items() if courses}
     if not shown:
@@ -68,7 +66,7 @@ def parameter(evidence: Evidence, asked: Asked | None = None) -> Figure:
         figure,
         f"{look.backbone_name(backbone)}: the learned parameter over epochs, {asked.what}",
         f"Faint: {each or 'one split. '}Bold: median over n splits. {NOTE} "
-        + (f"No runs on {', '.join(missing)} yet." if missing else ""),
+        + (f"Nothing on {', '.join(missing)} yet." if missing else ""),
         look.handles(aggrs),
     )
     return figure
@@ -97,9 +95,10 @@ def _draw(axes: Axes, course: Course, *, layered: bool) -> None:
     )
 
 
-def _courses(evidence: Evidence, chosen: Selected, backbone: str) -> list[Course]:
+def _courses(evidence: Evidence, asked: Asked, data: str, backbone: str) -> list[Course]:
     found: dict[tuple[str, int, str], list[np.ndarray]] = {}
-    for aggr in dict.fromkeys(row.aggr for row in chosen.rows):
+    chosen = asked.selected(evidence, data)
+    for aggr in asked.aggrs:
         for row in good(chosen, backbone, aggr):
             for name, values in (evidence.artefact(row.key) or {}).items():
                 if name.startswith(LEARNED):

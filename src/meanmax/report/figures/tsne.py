@@ -37,7 +37,7 @@ def tsne(evidence: Evidence, asked: Asked | None = None) -> Figure:
     """
     asked = asked or Asked()
     backbone, source = (asked.backbones or (BACKBONE,))[0], (asked.data or (DATA,))[0]
-    data = source if source in {row.data for row in evidence.rows} else Path(source).name
+    data = _name(evidence, source)
     chosen = asked.selected(evidence, data)
     rows = {aggr: good(chosen, backbone, aggr) for aggr in asked.aggrs}
     split = min((row.split_seed for own in rows.values() for row in own), default=0)
@@ -57,7 +57,7 @@ def tsne(evidence: Evidence, asked: Asked | None = None) -> Figure:
     for axes, aggr in zip(grid, asked.aggrs, strict=True):
         axes.set(xticks=[], yticks=[])
         axes.spines[:].set_visible(False)
-        look.title(axes, look.look_of(aggr).label)
+        axes.set_title(look.look_of(aggr).label, fontsize=look.SIZE)
         if aggr in ready:
             _panel(axes, evidence, *ready[aggr], y, len(names))
         else:
@@ -113,7 +113,15 @@ def _panel(
     score = silhouette(embedding, y)
     compact = "–" if math.isnan(score) else f"{score:.3f}".replace("-", "−")
     test = row.metrics.get("test_score")
-    look.labels(axes, f"silhouette {compact}" + (f", test {test:.1f} %" if test else ""))
+    look.labels(axes, f"silhouette {compact}" + ("" if test is None else f", test {test:.1f} %"))
+
+
+def _name(evidence: Evidence, source: str) -> str:
+    r"""What rows call the data: a graph of one's own has the name of its folder or file."""
+    own = Path(source).resolve().name
+    names = (source, own, own.partition(".")[0])
+    there = {row.data for row in evidence.rows}
+    return next((name for name in names if name in there), source)
 
 
 def _embedding(evidence: Evidence, row: Row) -> np.ndarray | None:

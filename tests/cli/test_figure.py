@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from meanmax.cli import main
+
+from ..report.stored import fill
+
+
+def run(*words):
+    return CliRunner().invoke(main, ["figure", *map(str, words)])
+
+
+def test_a_figure_is_written_in_both_formats(tmp_path):
+    fill(tmp_path / "runs")
+    result = run("losses", "--store", tmp_path / "runs", "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    files = [tmp_path / "out" / f"losses-gcn.{kind}" for kind in ("svg", "png")]
+    assert result.stdout.split() == [str(file) for file in files]
+    assert files[0].read_text("utf-8").startswith("<?xml")
+    assert files[1].read_bytes().startswith(b"\x89PNG")
+    assert sorted((tmp_path / "out").iterdir()) == sorted(files), "nothing else is left"
+
+
+def test_missing_runs_are_an_error_with_the_command_that_makes_them(tmp_path):
+    fill(tmp_path / "runs")
+    words = ["--store", tmp_path / "runs", "--out", tmp_path / "out", "--settings", "tuned"]
+    result = run("losses", *words, "--data", "pubmed")
+    assert result.exit_code == 1
+    expected = "meanmax reproduce table2 --data pubmed --backbone gcn --settings tuned --store "
+    assert expected + str(tmp_path / "runs") in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_of_several_pictures_those_that_can_be_are_drawn(tmp_path):
+    fill(tmp_path / "runs")
+    words = ["--store", tmp_path / "runs", "--out", tmp_path / "out", "--format", "svg"]
+    result = run("maxness", *words)
+    assert result.exit_code == 1
+    assert result.stdout.split() == [str(tmp_path / "out" / "maxness-gcn.svg")]
+    assert "maxness-gat: there are no runs of GAT" in result.stderr
+
+
+def test_all_draws_what_there_is_and_lists_the_rest(tmp_path):
+    fill(tmp_path / "runs", splits=2)
+    words = ["--store", tmp_path / "runs", "--out", tmp_path / "out", "--format", "svg"]
+    result = run("all", *words)
+    assert result.exit_code == 0, result.output
+    names = {path.stem for path in (tmp_path / "out").iterdir()}
+    assert names == {"losses-gcn", "parameter-gcn", "maxness-gcn", "forest", "path"}
+    for name in ("tsne-gcn-photo", "tsne-gat-computers", "depth-gcn", "parameter-gat"):
+        assert f"\n{name}: " in result.stderr
+
+
+def test_the_path_needs_no_runs(tmp_path):
+    result = run("path", "--store", tmp_path / "none", "--out", tmp_path, "--format", "png")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "path.png").exists()
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_store_that_is_not_there_is_an_error(tmp_path):
+    result = run("all", "--store", tmp_path / "none", "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "there is no file or folder" in result.stderr
+
+
+def test_the_list_says_what_each_shows():
+    result = run("--list")
+    assert result.exit_code == 0
+    assert "training loss against epoch" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "name a figure: tsne, losses"),
+        (["lossses"], "lossses"),
+        (["losses", "--format", "pdf"], "there is no format 'pdf'"),
+        (["losses", "--set", "epoch=3"], "did you mean 'epochs'"),
+    ],
+)
+def test_wrong_words_are_refused(words, message):
+    result = run(*words)
+    assert result.exit_code == 2
+    assert message in result.stderr
