@@ -107,7 +107,7 @@ def test_toggles_a_series_and_tells_values(open_page):
     page.keyboard.press("ArrowRight")
     assert page.locator("#tip").is_visible()
     assert page.locator("#tip div").all_text_contents()[0] == "epoch 6"
-    assert page.locator("#tip div").all_text_contents()[1].startswith("none 0.1667 ")
+    assert page.locator("#tip div").all_text_contents()[1].startswith("none = 0.1667 ")
     page.get_by_role("button", name="Learned parameter").click()
     assert curves.count() == 2  # lp's and softmax's, of which the baseline has none
 

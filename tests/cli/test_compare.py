@@ -20,10 +20,10 @@ def test_compare_prints_a_table_and_writes_what_it_is_made_of(tmp_path):
     assert result.exit_code == 0, result.output
     assert "softmax" in result.stdout
     assert "Random splits of one graph overlap" in result.stdout
-    facts = json.loads((tmp_path / "compare-karate-gcn-tuned.json").read_text())
+    facts = json.loads((tmp_path / "compare-karate-gcn-tuned__epochs=8.json").read_text())
     assert [line["aggr"] for line in facts["lines"]] == ["none", "softmax"]
     assert [line["n"] for line in facts["lines"]] == [3, 3]
-    text = (tmp_path / "compare-karate-gcn-tuned.jsonl").read_text()
+    text = (tmp_path / "compare-karate-gcn-tuned__epochs=8.jsonl").read_text()
     rows = [json.loads(line) for line in text.splitlines()]
     softmax = [row for row in rows if row["aggr"] == "softmax"]
     none = [row for row in rows if row["aggr"] == "none"]
@@ -69,6 +69,8 @@ def test_the_baseline_and_peers_are_compared_too(tmp_path):
         (["--data", "karate", "--aggr", "sofmax"], "did you mean 'softmax'"),
         (["--data", "karate", "--set", "epoch=3"], "did you mean 'epochs'"),
         (["--data", "karate", "--set", "per=node"], "'per' must be one of"),
+        (["--data", "karate", "--set", "hidden=none"], "'hidden' needs a value"),
+        (["--data", "karate", "--backbone", "gatt"], "did you mean 'gat'"),
         (["--data", "karate", "--set", "lr=-1"], "'lr' must be a number and not negative"),
         (["--data", "karate", "--split", "citation"], "too few"),
         (["--data", "karate", "--backbone", "cat", "--aggr", "pyg-softmax"], "no layer"),
@@ -79,6 +81,64 @@ def test_bad_input_is_refused_before_anything_runs(tmp_path, words, message):
     assert result.exit_code != 0
     assert message in result.stderr
     assert not (tmp_path / "runs").exists()
+
+
+def own_graph(folder, name, split=None):
+    r"""A folder of two files, with a column of parts if a split is given."""
+    path = folder / name
+    path.mkdir(parents=True)
+    lines = ["id,label,f" + (",split" if split else "")]
+    for i in range(30):
+        part = f",{split[i]}" if split else ""
+        lines.append(f"n{i},{'ab'[i % 2]},{i % 2 + i / 90}{part}")
+    (path / "nodes.csv").write_text("\n".join(lines) + "\n")
+    edges = [f"n{i},n{(i + 2) % 30}\n" for i in range(30)]
+    (path / "edges.csv").write_text("source,target\n" + "".join(edges))
+    return path
+
+
+def test_a_copy_of_a_graph_needs_no_new_runs(tmp_path):
+    first = run("--data", own_graph(tmp_path, "one"), "--out", tmp_path / "runs", *QUICK, "--json")
+    second = run("--data", own_graph(tmp_path, "two"), "--out", tmp_path / "runs", *QUICK, "--json")
+    assert second.exit_code == 0, second.output
+    assert len(Store(tmp_path / "runs").rows()) == 6
+    lines = [json.loads(result.stdout)["lines"] for result in (first, second)]
+    assert lines[0] == lines[1]
+
+
+def test_a_folder_with_the_name_of_a_benchmark_is_not_that_benchmark(tmp_path):
+    result = run("--data", own_graph(tmp_path, "photo"), "--out", tmp_path / "runs", *QUICK)
+    assert result.exit_code == 0, result.output
+    rows = Store(tmp_path / "runs").rows()
+    assert {row.data for row in rows} == {"photo (own)"}
+    assert all(row.settings["scale"] and row.settings["weight_decay"] == 5e-4 for row in rows)
+
+
+def test_seeds_on_one_split_are_not_called_splits(tmp_path):
+    split = ["train"] * 10 + ["val"] * 10 + ["test"] * 10
+    result = run("--data", own_graph(tmp_path, "g", split), "--out", tmp_path / "runs", *QUICK)
+    assert "differ in their seeds alone" in result.stdout
+    assert "3 paired splits" not in result.stdout
+
+
+def test_a_split_without_validation_nodes_is_refused(tmp_path):
+    split = ["train"] * 20 + ["test"] * 10
+    result = run("--data", own_graph(tmp_path, "g", split), "--out", tmp_path / "runs", *QUICK)
+    assert result.exit_code == 1
+    assert "no validation nodes" in result.stderr
+
+
+def test_settings_without_effect_are_named_and_others_have_files_of_their_own(tmp_path):
+    result = run("--data", "karate", "--out", tmp_path, *QUICK, "--set", "heads=4")
+    assert "No effect on these methods: heads." in result.stdout
+    run("--data", "karate", "--out", tmp_path, *QUICK, "--set", "lr=0.02")
+    assert len(list(tmp_path.glob("compare-*.json"))) == 2
+
+
+def test_maxness_of_the_maximum_is_one(tmp_path):
+    words = ["--splits", "2", "--jobs", "1", "--set", "epochs=3", "--aggr", "none,max", "--json"]
+    lines = json.loads(run("--data", "karate", "--out", tmp_path, *words).stdout)["lines"]
+    assert [line["maxness"] for line in lines] == [0.0, 1.0]
 
 
 def test_one_class_is_refused(tmp_path):

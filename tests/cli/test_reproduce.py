@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -68,6 +70,50 @@ def test_runs_are_made_once_and_serve_both_tables(tmp_path):
     assert set(cell["extra"]) == {"kmeans_accuracy", "kmeans_nmi", "kmeans_ari"}
 
 
+def test_runs_on_a_split_file_are_found_again(tmp_path):
+    file = tmp_path / "splits.npz"
+    parts = {"train": range(0, 10), "val": range(10, 20), "test": range(20, 34)}
+    np.savez(file, **{name: np.array([nodes, nodes]) for name, nodes in parts.items()})
+    words = [*WORDS, "--backbone", "gcn", "--aggr", "none", "--store", tmp_path / "s", "--json"]
+    result = run(*words, "--split", f"file:{file}")
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)["table2"]
+    assert (facts["cells"][0]["n"], facts["missing"]) == (2, [])
+
+
+def test_fewer_splits_are_fewer_rows_and_other_splits_are_not_the_papers(tmp_path):
+    file = tmp_path / "rows.jsonl"
+    other = [
+        replace(row, split="random", key=f"r{i}")
+        for i, row in enumerate(cora_rows("none", [1.0] * 5))
+    ]
+    export_rows(cora_rows("none", [80.0, 82.0]) + other, file)
+    words = ["table2", "--no-run", "--store", file, "--data", "cora", "--backbone", "gcn", "--json"]
+    cell = json.loads(run(*words).stdout)["table2"]["cells"][0]
+    assert (cell["mean"], cell["n"]) == (81.0, 2)
+    cell = json.loads(run(*words, "--splits", "1").stdout)["table2"]["cells"][0]
+    assert (cell["mean"], cell["n"]) == (80.0, 1)
+
+
+def test_commands_for_missing_cells_say_what_to_make(tmp_path):
+    file = tmp_path / "rows.jsonl"
+    failed = replace(cora_rows("lp", [0.0])[0], status="failed", error="x", metrics={})
+    export_rows([*cora_rows("none", [80.0]), failed], file)
+    words = ["--no-run", "--data", "cora", "--backbone", "gcn", "--aggr", "none,lp"]
+    words += ["--splits", "1", "--store", file, "--json"]
+    facts = json.loads(run("table2", *words).stdout)["table2"]
+    expected = "meanmax reproduce table2 --data cora --backbone gcn --splits 1 --aggr none,lp"
+    assert facts["missing"] == [f"{expected} --retry-failed"]
+
+
+def test_json_has_no_numbers_that_json_has_not(tmp_path):
+    file = tmp_path / "rows.jsonl"
+    export_rows(cora_rows("none", [80.0]), file)
+    text = run("table3", "--no-run", "--store", file, "--json").stdout
+    assert "NaN" not in text
+    assert json.loads(text)["table3"]["cells"][1]["mean"] is None
+
+
 def test_no_run_runs_nothing(tmp_path):
     result = run(*WORDS, "--no-run", "--store", tmp_path / "none")
     assert result.exit_code == 1
@@ -81,6 +127,9 @@ def test_no_run_runs_nothing(tmp_path):
         (["table5"], "table5"),
         (["table2", "--data", "photos"], "did you mean 'photo'"),
         (["table2", "--backbone", "gnn"], "did you mean"),
+        (["table4", "--data", "cora"], "has no column for cora"),
+        (["ablation", "--backbone", "gat"], "--backbone has no effect"),
+        (["table1", "--set", "lr=1"], "--set has no effect"),
     ],
 )
 def test_unknown_names_are_refused(tmp_path, words, message):

@@ -19,14 +19,13 @@ from meanmax.experiments.comparison import compare as compared
 from meanmax.experiments.execute import DataRef
 from meanmax.experiments.fill import Workers, fill
 from meanmax.experiments.plan import Plan
-from meanmax.experiments.selection import select
+from meanmax.experiments.selection import Selected, without_folder
 from meanmax.experiments.store import DEFAULT_STORE, Store
-from meanmax.models import BACKBONES
 
 
 @click.command()
 @click.option("--data", "source", required=True, metavar="NAME|PATH", help="The graph.")
-@click.option("--backbone", type=click.Choice(list(BACKBONES)), default="gcn", help="Layers.")
+@click.option("--backbone", type=options.BACKBONE, default="gcn", help=options.BACKBONE_HELP)
 @click.option(
     "--aggr",
     "aggrs",
@@ -99,17 +98,24 @@ def compare(
         keys = {task.spec.key for task in tasks}
         rows = [row for row in store.rows() if row.key in keys]
         name = "accuracy" if dataset.task == "multiclass" else "micro-F1"
-        result = compared(
-            select(rows, dataset.name, plan.settings), backbone, aggrs, data=dataset.name, name=name
-        )
-        files = write_comparison(result, rows, out, settings_name, overrides)
+        chosen = Selected(rows, [])
+        result = compared(chosen, backbone, aggrs, data=plan.name_of(dataset), name=name)
+        described = _described(settings_name, overrides, scheme)
+        files = write_comparison(result, rows, out, described)
     if print_json:
-        click.echo(json.dumps(result.as_dict(), indent=1))
+        click.echo(json.dumps(result.as_dict(), indent=1, allow_nan=False))
     else:
-        print_out(comparison_grid(result, settings_name, overrides).for_terminal())
+        print_out(comparison_grid(result, described).for_terminal())
+        if not all(line.alone for line in result.lines):
+            click.echo("* shared the machine with other runs: these times are not comparable")
+        for line in result.lines:
+            for error in line.errors:
+                click.echo(f"{line.aggr}: {error}")
         click.echo(f"\n{result.verdict}")
         for note in result.notes:
             click.echo(note)
+        if unused := plan.without_effect(dataset):
+            click.echo(f"No effect on these methods: {', '.join(unused)}.")
         click.echo(f"\nWritten: {', '.join(str(path) for path in files)}")
     if all(line.n == 0 for line in result.lines):
         raise click.ClickException(_all_failed(result.as_dict()))
@@ -120,6 +126,12 @@ def _reference(source: str, data_dir: Path | None, directed: bool) -> DataRef:
     if Path(source).exists():
         source = str(Path(source).resolve())
     return DataRef(source, str(data_dir.resolve()) if data_dir else None, directed)
+
+
+def _described(settings_name: str, overrides: dict[str, Any], scheme: str | None) -> str:
+    changed = [f"{name}={value}" for name, value in overrides.items()]
+    changed += [] if scheme is None else [f"splits {without_folder(scheme)}"]
+    return ", ".join([settings_name, *changed])
 
 
 def _all_failed(facts: dict[str, Any]) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from meanmax.cli.grid import Grid
 from meanmax.experiments.atomic import write_text
@@ -23,11 +22,10 @@ HOW_TO_READ = (
 )
 
 
-def comparison_grid(result: Comparison, settings_name: str, overrides: Mapping[str, Any]) -> Grid:
+def comparison_grid(result: Comparison, settings: str) -> Grid:
     r"""One line for each aggregator."""
-    changed = "".join(f", {name}={value}" for name, value in overrides.items())
     return Grid(
-        f"{result.data}, {result.backbone}, settings {settings_name}{changed}",
+        f"{result.data}, {result.backbone}, settings {settings}",
         [heading.format(metric=result.metric) for heading in HEADINGS],
         [_cells(line) for line in result.lines],
         left=["aggregator", "learned"],
@@ -38,19 +36,22 @@ def write_comparison(
     result: Comparison,
     rows: Sequence[Row],
     folder: Path,
-    settings_name: str,
-    overrides: Mapping[str, Any],
+    settings: str,
 ) -> list[Path]:
     r"""Writes the table as Markdown and JSON, and the rows it is made of; the files."""
-    name = "".join(mark if mark.isalnum() or mark in "-_" else "_" for mark in result.data)
-    stem = f"compare-{name}-{result.backbone}-{settings_name}"
+    stem = "-".join(_as_name(part) for part in ("compare", result.data, result.backbone, settings))
     paths = [folder / f"{stem}.md", folder / f"{stem}.json", folder / f"{stem}.jsonl"]
-    grid = comparison_grid(result, settings_name, overrides).markdown()
+    grid = comparison_grid(result, settings).markdown()
     write_text(paths[0], "\n\n".join([grid, result.verdict, *result.notes, HOW_TO_READ]) + "\n")
-    facts = {"settings": settings_name, "overrides": dict(overrides), **result.as_dict()}
-    write_text(paths[1], json.dumps(facts, indent=1) + "\n")
+    facts = {"settings": settings, **result.as_dict()}
+    write_text(paths[1], json.dumps(facts, indent=1, allow_nan=False) + "\n")
     export_rows(rows, paths[2])
     return paths
+
+
+def _as_name(text: str) -> str:
+    r"""What may stand in the name of a file."""
+    return "".join(mark if mark.isalnum() or mark in "-_=." else "_" for mark in text)[:80]
 
 
 def _cells(line: Line) -> list[str]:

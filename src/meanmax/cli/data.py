@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from meanmax.cli.data_bars import data_bars
+from meanmax.cli.data_options import as_json, data_dir, directed
 from meanmax.cli.data_tables import (
     as_text,
     count,
@@ -25,17 +26,6 @@ from meanmax.data import CATALOG, DataError, load, statistics
 from meanmax.data.load import unknown_name
 from meanmax.data.own import read_and_check
 from meanmax.data.sources import fetch as fetch_files
-
-data_dir = click.option(
-    "--data-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder to look in first and to download to. After it come the folder that the variable "
-    "MEANMAX_DATA names, and your cache.",
-)
-directed = click.option(
-    "--directed", is_flag=True, help="Keep the direction of your own graph's edges."
-)
-as_json = click.option("--json", "print_json", is_flag=True, help="Print JSON instead of a table.")
 
 
 @click.group()

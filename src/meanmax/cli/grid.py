@@ -36,7 +36,7 @@ class Grid:
         table = Table(show_lines=self.lines)
         for heading in self.headings:
             justify = "left" if heading in self.left else "right"
-            table.add_column(heading, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+            table.add_column(heading, justify=justify, overflow="fold")  # type: ignore[arg-type]
         for row in self.rows:
             table.add_row(*row)
         return Group(self.title, table, *([self.caption] if self.caption else []))

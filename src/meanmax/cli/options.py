@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from meanmax.cli.data_options import as_json, data_dir, directed
 from meanmax.data import DataError
 from meanmax.experiments.engine import ENGINES, EngineError
 from meanmax.experiments.settings_files import NAMES, SettingsError, parse_overrides
@@ -18,27 +19,23 @@ from meanmax.layers.neighbourhood import AGGREGATORS
 from meanmax.models import BACKBONES, PEERS
 from meanmax.training import CheckpointError, TrainingError
 
+__all__ = [
+    "as_json",
+    "data_dir",
+    "directed",
+]
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 AGGR_NAMES = ("none", *AGGREGATORS, *PEERS)
 POSITIVE = click.IntRange(min=1)
 
-data_dir = click.option(
-    "--data-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder to look in first and to download to. After it come the folder that the variable "
-    "MEANMAX_DATA names, and your cache.",
-)
-directed = click.option(
-    "--directed", is_flag=True, help="Keep the direction of your own graph's edges."
-)
-as_json = click.option("--json", "print_json", is_flag=True, help="Print JSON instead of a table.")
 settings = click.option(
     "--settings",
     "settings_name",
     type=click.Choice(NAMES),
     default="tuned",
-    help="Settings file: what the paper and its code give, or what validation prefers.",
+    help="Settings file: what the paper and its code give, or our own choice for any graph.",
 )
 overrides = click.option(
     "--set",
@@ -114,8 +111,26 @@ class Names(click.ParamType):  # type: ignore[type-arg]
         ]
 
 
+class OneName(Names):
+    r"""One name out of a list."""
+
+    name = "name"
+
+    def convert(  # type: ignore[override]
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        r"""The name."""
+        names = super().convert(value, param, ctx)
+        if len(names) > 1:
+            self.fail(f"name one {self.what} only (got {value}).", param)
+        return names[0]
+
+
+AGGR = OneName("aggregator", AGGR_NAMES)
+BACKBONE = OneName("backbone", tuple(BACKBONES))
 AGGRS = Names("aggregator", AGGR_NAMES)
 BACKBONE_NAMES = Names("backbone", tuple(BACKBONES))
+BACKBONE_HELP = f"Layers: {', '.join(BACKBONES)}."
 
 
 def parsed(pairs: Sequence[str]) -> dict[str, Any]:

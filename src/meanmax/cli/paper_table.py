@@ -25,7 +25,7 @@ LEGEND = (
 )
 
 
-def results_grid(tabled: Tabled, settings_name: str) -> Grid:
+def results_grid(tabled: Tabled, settings: str) -> Grid:
     r"""Methods down, data sets across; our number above the paper's."""
     heading = paper_heading(tabled.number)
     data = list(dict.fromkeys(cell.data for cell in tabled.cells))
@@ -34,7 +34,7 @@ def results_grid(tabled: Tabled, settings_name: str) -> Grid:
     for backbone, aggr in methods:
         own = [cell for cell in tabled.cells if (cell.backbone, cell.aggr) == (backbone, aggr)]
         rows.append([_method(backbone, aggr), *(_cell(cell) for cell in own)])
-    title = f"Table {tabled.number}: {heading.task}, {heading.metric}; settings {settings_name}"
+    title = f"Table {tabled.number}: {heading.task}, {heading.metric}; settings {settings}"
     return Grid(title, ["method", *data], rows, left=["method"], caption=LEGEND, lines=True)
 
 
@@ -74,7 +74,7 @@ def claims_grid(listed: Sequence[Claim]) -> Grid:
             ]
         )
     title = "Aggregator − baseline, in points, paired over splits"
-    caption = "p: Wilcoxon, Holm-adjusted over the table."
+    caption = "p: Wilcoxon, Holm-adjusted among the aggregators of one backbone and data set."
     return Grid(title, headings, rows, left=["data", "method", "verdict"], caption=caption)
 
 
@@ -96,7 +96,8 @@ def counts_grid(counted: dict[str, Statistics]) -> Grid:
 def effects_grid(effects: Sequence[Effect]) -> Grid:
     r"""The ablation: choices down, data sets across."""
     data = list(dict.fromkeys(effect.data for effect in effects))
-    columns = [f"{name} {what}" for name in data for what in ("% (n)", "difference", "learned")]
+    kinds = ("% (n)", "val %", "difference", "learned")
+    columns = [f"{name} {what}" for name in data for what in kinds]
     by_choice: dict[tuple[str, str], dict[str, Effect]] = {}
     for effect in effects:
         variant = effect.variant
@@ -111,19 +112,26 @@ def effects_grid(effects: Sequence[Effect]) -> Grid:
         ["aggregator", "choice", *columns],
         rows,
         left=["aggregator", "choice"],
-        caption="Difference to GCN's own aggregation, paired over splits, with its 95 % interval.",
+        caption="Difference of test accuracy to GCN's own aggregation, paired over splits, with "
+        "its 95 % interval, not corrected for the number of lines. Choose by validation (val %), "
+        "not by test.",
     )
 
 
 def _effect(effect: Effect) -> list[str]:
     if effect.n == 0:
-        return ["missing", "", ""]
+        return ["missing", "", "", ""]
     spread = "" if math.isnan(effect.std) else f" ± {effect.std:.2f}"
     difference = "" if math.isnan(effect.difference) else f"{effect.difference:+.2f}"
     if not math.isnan(effect.low):
         difference += f" [{effect.low:+.2f}, {effect.high:+.2f}]"
     learned = "" if math.isnan(effect.learned) else f"{effect.learned:.2f}"
-    return [f"{effect.mean:.2f}{spread} ({effect.n})", difference, learned]
+    return [
+        f"{effect.mean:.2f}{spread} ({effect.n})",
+        f"{effect.val_mean:.2f}",
+        difference,
+        learned,
+    ]
 
 
 def _method(backbone: str, aggr: str) -> str:

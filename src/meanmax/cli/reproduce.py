@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from meanmax.experiments.paper_tables import paper_counts
 from meanmax.experiments.reproduction import Reproduction, some_ppi
 from meanmax.experiments.row import Row
 from meanmax.experiments.settings_files import NAMES
-from meanmax.experiments.store import Store
+from meanmax.experiments.store import DEFAULT_STORE, Store
 from meanmax.experiments.tables import AGGRS, BACKBONES, SETS
 
 TABLES = {"table2": [2], "table3": [3], "table4": [4], "all": [2, 3, 4]}
@@ -48,7 +48,7 @@ Show = Callable[[Grid | str], None]
     "settings_name",
     type=click.Choice(NAMES),
     default="published",
-    help="Settings file: what the paper and its code give, or what validation prefers.",
+    help="Settings file: what the paper and its code give, or our own choice for any graph.",
 )
 @click.option("--splits", type=options.POSITIVE, default=10, help="Splits, from seed 0 on.")
 @click.option(
@@ -79,7 +79,9 @@ Show = Callable[[Grid | str], None]
 @click.option("--no-run", is_flag=True, help="Print what the rows of the store give, run nothing.")
 @click.option("--markdown", is_flag=True, help="Print tables in Markdown.")
 @options.as_json
+@click.pass_context
 def reproduce(
+    ctx: click.Context,
     what: str,
     settings_name: str,
     splits: int,
@@ -115,7 +117,12 @@ def reproduce(
         settings_name=settings_name,
         overrides=options.parsed(pairs),
         data_dir=data_dir,
+        store=store if store.is_dir() and store != Path(DEFAULT_STORE) else None,
     )
+    _refuse_without_effect(ctx, what)
+    if data and what != "all" and any(not wish.sets(number) for number in wish.tables):
+        raise click.UsageError(f"{what} has no column for {', '.join(data)}: leave out --data")
+    wish = replace(wish, tables=[number for number in wish.tables if wish.sets(number)])
     found: dict[str, Any] = {}
     show = _shower(markdown, print_json)
     with options.clear_errors():
@@ -132,7 +139,19 @@ def reproduce(
                 found["ablation"] = [effect.as_dict() for effect in listed]
                 show(effects_grid(listed))
     if print_json:
-        click.echo(json.dumps(found, indent=1))
+        click.echo(json.dumps(found, indent=1, allow_nan=False))
+
+
+def _refuse_without_effect(ctx: click.Context, what: str) -> None:
+    r"""Options that a table does not have: the ablation is of GCN with the published settings."""
+    fixed: dict[str, tuple[str, ...]] = {
+        "ablation": ("settings_name", "pairs", "backbones", "aggrs", "scheme")
+    }
+    fixed["table1"] = (*fixed["ablation"], "splits", "no_run")
+    for name in fixed.get(what, ()):
+        if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
+            option = next(p.opts[0] for p in ctx.command.params if p.name == name)
+            raise click.UsageError(f"{option} has no effect on '{what}': leave it out")
 
 
 def _run(wish: Reproduction, folder: Path, workers: Workers, retry_failed: bool) -> None:
@@ -143,6 +162,8 @@ def _run(wish: Reproduction, folder: Path, workers: Workers, retry_failed: bool)
             own = plan.tasks(dataset)
             check_methods(own, dataset)
             tasks += own
+            if unused := plan.without_effect(dataset):
+                click.echo(f"No effect here: {', '.join(unused)}.", err=True)
     store = Store(folder)
     try:
         keys = {task.spec.key for task in tasks}
@@ -156,14 +177,12 @@ def _run(wish: Reproduction, folder: Path, workers: Workers, retry_failed: bool)
 def _table(wish: Reproduction, rows: Sequence[Row], number: int, show: Show) -> dict[str, Any]:
     tabled = wish.table(rows, number)
     listed = claims(number, tabled.comparisons)
-    show(results_grid(tabled, wish.settings_name))
+    show(results_grid(tabled, wish.described()))
     if number == 3:
         show(clusters_grid(tabled))
     if listed:
         show(claims_grid(listed))
     show(summary(listed))
-    if wish.sets(number) == ["ppi-go"]:
-        show("ppi-go has PPI's graphs and features but rebuilt labels: not to be read as PPI.")
     for note in tabled.notes:
         show(note)
     commands = wish.missing(tabled)

@@ -26,7 +26,6 @@ from meanmax.experiments.machine import versions
 from meanmax.experiments.plan import Plan
 from meanmax.experiments.run_spec import RunSpec
 from meanmax.graph import Graph
-from meanmax.models import BACKBONES
 from meanmax.training import Checkpoint, History, NodeClassifier
 from meanmax.training.loop import OnEpoch
 from meanmax.training.tensorboard import TensorBoard, TensorBoardError
@@ -34,10 +33,10 @@ from meanmax.training.tensorboard import TensorBoard, TensorBoardError
 
 @click.command()
 @click.option("--data", "source", required=True, metavar="NAME|PATH", help="The graph.")
-@click.option("--backbone", type=click.Choice(list(BACKBONES)), default="gcn", help="Layers.")
+@click.option("--backbone", type=options.BACKBONE, default="gcn", help=options.BACKBONE_HELP)
 @click.option(
     "--aggr",
-    type=click.Choice(options.AGGR_NAMES),
+    type=options.AGGR,
     default="softmax",
     help="Aggregator; 'none' is the backbone's own.",
 )

@@ -11,9 +11,11 @@ from importlib.resources import files
 from typing import Any
 
 from meanmax.experiments.comparison import BASELINE, compare
+from meanmax.experiments.plain import plain
 from meanmax.experiments.row import Row
 from meanmax.experiments.selection import select
 from meanmax.experiments.settings_files import settings_for
+from meanmax.experiments.tables import SCHEMES
 
 AGGRS = ("lp", "poly", "softmax")
 SETTINGS = "published"
@@ -64,11 +66,9 @@ class Effect:
 
     def as_dict(self) -> dict[str, Any]:
         r"""Plain values."""
-        facts = {**vars(self), "variant": None if self.variant is None else vars(self.variant)}
-        return {
-            name: None if isinstance(value, float) and math.isnan(value) else value
-            for name, value in facts.items()
-        }
+        variant = None if self.variant is None else vars(self.variant)
+        found: dict[str, Any] = plain({**vars(self), "variant": variant})
+        return found
 
 
 @cache
@@ -106,7 +106,7 @@ def _effect(rows: Sequence[Row], data: str, backbone: str, variant: Variant | No
         return settings_for(SETTINGS, backbone, aggr, data, overrides)
 
     aggr = BASELINE if variant is None else variant.aggr
-    chosen = select(rows, data, wanted)
+    chosen = select(rows, data, wanted, SCHEMES.get(data))
     line = compare(chosen, backbone, [BASELINE, aggr], data=data).lines[-1]
     pair = line.paired
     learned = [mean for mean, _, _ in line.learned.values()]

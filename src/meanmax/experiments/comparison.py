@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from meanmax.experiments.paired import Paired, holm, paired
+from meanmax.experiments.plain import plain
 from meanmax.experiments.row import Row
 from meanmax.experiments.selection import Selected, scores
 from meanmax.experiments.verdict import Compared, verdict
@@ -73,11 +74,12 @@ class Comparison:
 
     def as_dict(self) -> dict[str, Any]:
         r"""Plain values, with :obj:`None` for what is not a number."""
-        lines = []
-        for line in self.lines:
-            facts = {**vars(line), "paired": vars(line.paired) if line.paired else None}
-            lines.append(_plain(facts))
-        return {**vars(self), "lines": lines}
+        lines = [
+            {**vars(line), "paired": vars(line.paired) if line.paired else None}
+            for line in self.lines
+        ]
+        found: dict[str, Any] = plain({**vars(self), "lines": lines})
+        return found
 
 
 def compare(
@@ -119,7 +121,9 @@ def compare(
         Compared(line.aggr, line.mean, line.std, line.paired, line.adjusted_p, line.failed)
         for line in lines
     ]
-    said = verdict(told, baseline=BASELINE)
+    splits = {row.split_hash for row in selected.rows}
+    seeds = {row.seed for row in selected.rows}
+    said = verdict(told, baseline=BASELINE, one_split=len(splits) == 1 and len(seeds) > 1)
     return Comparison(data, backbone, name, lines, said, selected.notes)
 
 
@@ -143,7 +147,7 @@ def _line(
         value
         for row in good
         for name, value in row.maxness.items()
-        if value is not None and (not row.learned or _layer(name) in _layers(row))
+        if value is not None and _has_aggregator(row, name, value)
     ]
     return Line(
         aggr=aggr,
@@ -165,6 +169,13 @@ def _line(
     )
 
 
+def _has_aggregator(row: Row, layer: str, value: float) -> bool:
+    r"""Whether a layer has the row's aggregator, not a linear one."""
+    if row.learned:
+        return _layer(layer) in _layers(row)
+    return row.aggr != "max" or value > 0
+
+
 def _layer(name: str) -> str:
     return ".".join(name.split(".")[:2])
 
@@ -175,11 +186,3 @@ def _layers(row: Row) -> set[str]:
 
 def _p(pair: Paired | None) -> float:
     return math.nan if pair is None else pair.p
-
-
-def _plain(facts: Any) -> Any:
-    if isinstance(facts, dict):
-        return {name: _plain(value) for name, value in facts.items()}
-    if isinstance(facts, list | tuple):
-        return [_plain(value) for value in facts]
-    return None if isinstance(facts, float) and not math.isfinite(facts) else facts

@@ -6,14 +6,14 @@ import csv
 import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from meanmax.experiments.atomic import replacing
 from meanmax.experiments.database import reported
-from meanmax.experiments.row import NESTED, PLAIN, Row
+from meanmax.experiments.row import NESTED, PLAIN, Row, Status
 from meanmax.experiments.store import Store, StoreError
 
 ORDER = ("data", "backbone", "aggr", "settings_name", "split_seed", "key")
@@ -71,7 +71,8 @@ def read_rows(path: Path) -> list[Row]:
             f"rows are read from {_listed(_READERS)} files and from folders (got {str(path)!r})"
         )
     with reported(path):
-        return _READERS[path.suffix](path)
+        rows = _READERS[path.suffix](path)
+    return list({(row.key, row.attempt): row for row in rows}.values())
 
 
 def _write_jsonl(rows: Sequence[Row], path: Path) -> None:
@@ -155,6 +156,12 @@ def _checked(facts: object) -> Row:
         if kinds and (type(value) not in kinds):
             wanted = " or ".join(kind.__name__ for kind in kinds)
             raise ValueError(f"'{name}' is {value!r}, not {wanted}")
+    if facts.get("status") not in get_args(Status):
+        listed = ", ".join(get_args(Status))
+        raise ValueError(f"'status' is {facts.get('status')!r}, not one of {listed}")
+    for name, value in dict(facts.get("metrics") or {}).items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"metric '{name}' is {value!r}, not a number")
     return Row.from_dict(facts)
 
 

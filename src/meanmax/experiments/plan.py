@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from meanmax.data import Dataset, fingerprint, make_split
+from meanmax.data import CATALOG, DataError, Dataset, Split, fingerprint, make_split
 from meanmax.data.splits import default_scheme
 from meanmax.experiments.execute import DataRef, Task
 from meanmax.experiments.run_spec import RunSpec, split_hash
+from meanmax.experiments.selection import without_folder
 from meanmax.experiments.settings_files import settings_for
 
 
@@ -43,18 +44,19 @@ class Plan:
         Args:
             dataset (Dataset): The data, loaded.
         """
-        scheme = self.scheme or default_scheme(dataset)
+        scheme = _whole(self.scheme) or default_scheme(dataset)
         hashed = fingerprint(dataset)[:20]
-        splits = {seed: split_hash(make_split(dataset, scheme, seed)) for seed in self.splits}
+        name = self.name_of(dataset)
+        splits = {seed: split_hash(_usable(dataset, scheme, seed)) for seed in self.splits}
         found = []
         for backbone in self.backbones:
             for seed, part in splits.items():
                 for aggr in self.aggrs:
-                    settings = self.settings(backbone, aggr, dataset.name)
+                    settings = self.settings(backbone, aggr, name)
                     spec = RunSpec(
-                        data=dataset.name,
+                        data=name,
                         data_hash=hashed,
-                        split=_without_folder(scheme),
+                        split=without_folder(scheme),
                         split_seed=seed,
                         split_hash=part,
                         seed=seed,
@@ -65,12 +67,42 @@ class Plan:
                     found.append(Task(spec, self.data, self.settings_name, scheme=scheme))
         return found
 
+    def name_of(self, dataset: Dataset) -> str:
+        r"""What rows call the data: a graph of one's own is told from a set of the same name."""
+        own = self.data.source.partition(":")[0] not in CATALOG
+        return f"{dataset.name} (own)" if own and dataset.name in CATALOG else dataset.name
+
+    def without_effect(self, dataset: Dataset) -> list[str]:
+        r"""The overrides that none of the methods has a use for."""
+        used = {
+            name
+            for backbone in self.backbones
+            for aggr in self.aggrs
+            for name in self.settings(backbone, aggr, self.name_of(dataset))
+        }
+        return [
+            name for name, value in self.overrides.items() if name not in used and value is not None
+        ]
+
     def settings(self, backbone: str, aggr: str, data: str) -> dict[str, Any]:
         r"""The settings of one method."""
         return settings_for(self.settings_name, backbone, aggr, data, self.overrides)
 
 
-def _without_folder(scheme: str) -> str:
-    r"""A split file by its name alone: where it lay says nothing."""
-    kind, _, path = scheme.partition(":")
-    return f"{kind}:{Path(path).name}" if path else scheme
+def _usable(dataset: Dataset, scheme: str, seed: int) -> Split:
+    split = make_split(dataset, scheme, seed)
+    for part, nodes in (("validation", split.val), ("test", split.test)):
+        if nodes.numel() == 0:
+            raise DataError(
+                f"split '{split.name}' of '{dataset.name}' has no {part} nodes: models are chosen "
+                f"on validation nodes and judged on test nodes. Add some, or choose another scheme "
+                f"with --split"
+            )
+    return split
+
+
+def _whole(scheme: str | None) -> str | None:
+    r"""A split file by its whole path, since workers may be in another folder."""
+    if scheme is None or not scheme.startswith("file:"):
+        return scheme
+    return f"file:{Path(scheme.removeprefix('file:')).resolve()}"

@@ -18,6 +18,7 @@ def was_quiet(threads: int) -> bool:
     Args:
         threads (int): Threads of those runs.
     """
+    threads = min(threads, os.cpu_count() or threads)
     own = threads if _ended and time.monotonic() - _ended[-1] < MEMORY else 0
     return load() <= own + 0.5
 
@@ -28,7 +29,7 @@ def is_quiet(threads: int) -> bool:
     Args:
         threads (int): Its threads.
     """
-    return load() <= threads + 0.5
+    return load() <= min(threads, os.cpu_count() or threads) + 0.5
 
 
 def run_ended() -> None:

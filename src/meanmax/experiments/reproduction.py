@@ -13,6 +13,7 @@ from meanmax.experiments.ablation import SETTINGS, variants
 from meanmax.experiments.execute import DataRef
 from meanmax.experiments.plan import Plan
 from meanmax.experiments.row import Row
+from meanmax.experiments.selection import without_folder
 from meanmax.experiments.tables import AGGRS, BACKBONES, SETS, Cell, Tabled, table
 
 ABLATION = ("cora", "photo")
@@ -34,6 +35,7 @@ class Reproduction:
         settings_name (str): The settings file.
         overrides (dict): Settings in place of the file's.
         data_dir (Path, optional): Where data are.
+        store (Path, optional): Where runs are, unless it is the usual place.
     """
 
     tables: Sequence[int] = ()
@@ -46,16 +48,23 @@ class Reproduction:
     settings_name: str = "published"
     overrides: dict[str, Any] = field(default_factory=dict)
     data_dir: Path | None = None
+    store: Path | None = None
 
     def sets(self, number: int) -> list[str]:
         r"""The data sets of a table."""
-        if number == 4:
-            return [name for name in self.data if name in PPI] or [some_ppi(self.data_dir)]
-        return [name for name in self.data if name not in PPI] or list(SETS)
+        if not self.data:
+            return [some_ppi(self.data_dir)] if number == 4 else list(SETS)
+        return [name for name in self.data if (name in PPI) == (number == 4)]
 
     def ablation_sets(self) -> list[str]:
         r"""The data sets of the ablation."""
         return list(self.data) or list(ABLATION)
+
+    def described(self) -> str:
+        r"""The settings in words."""
+        changed = [f"{name}={value}" for name, value in self.overrides.items()]
+        changed += [] if self.scheme is None else [f"splits {without_folder(self.scheme)}"]
+        return ", ".join([self.settings_name, *changed])
 
     def plans(self) -> list[Plan]:
         r"""All runs, data set by data set."""
@@ -93,16 +102,26 @@ class Reproduction:
             settings_name=self.settings_name,
             overrides=self.overrides,
             scheme=self.scheme,
+            splits=self.splits,
         )
 
     def missing(self, tabled: Tabled) -> list[str]:
         r"""The commands that fill cells with fewer runs than wanted, each once."""
-        short = [cell for cell in tabled.cells if cell.n + cell.failed < self.splits]
-        return list(dict.fromkeys(self._command(tabled.number, cell) for cell in short))
+        short = [cell for cell in tabled.cells if cell.n < self.splits]
+        failed = {(cell.data, cell.backbone) for cell in short if cell.failed}
+        return list(dict.fromkeys(self._command(tabled.number, cell, failed) for cell in short))
 
-    def _command(self, number: int, cell: Cell) -> str:
+    def _command(self, number: int, cell: Cell, failed: set[tuple[str, str]]) -> str:
         words = ["meanmax", "reproduce", f"table{number}", "--data", cell.data]
         words += ["--backbone", cell.backbone, "--splits", str(self.splits)]
+        if tuple(self.aggrs) != AGGRS:
+            words += ["--aggr", ",".join(self.aggrs)]
+        if (cell.data, cell.backbone) in failed:
+            words += ["--retry-failed"]
+        if self.store is not None:
+            words += ["--store", str(self.store)]
+        if self.data_dir is not None:
+            words += ["--data-dir", str(self.data_dir)]
         if self.settings_name != "published":
             words += ["--settings", self.settings_name]
         if self.scheme is not None:

@@ -9,6 +9,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from meanmax.models import PEERS
+
 NAMES = ("published", "tuned")
 r"""The files in the package."""
 
@@ -59,9 +61,10 @@ DATA = {"scale": bool, "batch_graphs": int}
 KINDS: dict[str, type] = {**MODEL, **AGGREGATOR, **TRAINING, **STEPS_ON_AGGREGATORS, **DATA}
 r"""Every setting and its type."""
 
-_ATTENTION = ("heads", "out_heads")
+ATTENTION = ("gat", "cat")
+_OPTIONAL = ("aggregator_clip", "heads", "norm", "order", "skip", "activation")
+_HEADS = ("heads", "out_heads")
 _LEARNED = ("lp", "poly", "softmax")
-_PEERS = ("pyg-softmax", "pyg-powermean", "pna")
 
 
 class SettingsError(ValueError):
@@ -96,6 +99,8 @@ def settings_for(
         if all(facts[fact] in allowed for fact, allowed in rule["when"].items()):
             found |= {key: value for key, value in rule.items() if key != "when"}
     found |= dict(overrides or {})
+    if found.get("per") == "head" and backbone not in ATTENTION:
+        found["per"] = "layer"  # what a model without heads makes of it
     for key in found:
         check_name(key)
     return {key: found[key] for key in sorted(found) if _matters(key, backbone, aggr, found)}
@@ -158,14 +163,16 @@ def _matters(key: str, backbone: str, aggr: str, found: Mapping[str, Any]) -> bo
     if key == "nonlinear":
         return aggr in (*_LEARNED, "max")
     if key in STEPS_ON_AGGREGATORS:
-        if aggr not in (*_LEARNED, "pyg-softmax", "pyg-powermean") or not found.get("learn", True):
+        if aggr not in (*_LEARNED, "pyg-softmax", "pyg-powermean"):
+            return False
+        if aggr in _LEARNED and not found.get("learn", True):
             return False
         alternating = found.get("schedule") == "alternating"
         return alternating or key in ("aggregator_lr", "aggregator_clip")
-    if aggr in _PEERS and key in MODEL:
+    if aggr in PEERS and key in MODEL:
         return key in ("layers", "hidden", "dropout") or (key == "heads" and backbone == "gat")
-    if key in _ATTENTION:
-        return backbone in ("gat", "cat")
+    if key in _HEADS:
+        return backbone in ATTENTION
     if key in ("structure_weight", "conjunction"):
         return backbone == "cat"
     return key != "pool" or backbone == "sage"
@@ -174,6 +181,8 @@ def _matters(key: str, backbone: str, aggr: str, found: Mapping[str, Any]) -> bo
 def _parsed(name: str, text: str) -> Any:
     kind = KINDS[name]
     if text.lower() == "none":
+        if name not in _OPTIONAL:
+            raise SettingsError(f"'{name}' needs a value (got {text!r})")
         return None
     if kind is bool:
         if text.lower() not in ("true", "false", "yes", "no"):

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from meanmax.experiments.comparison import BASELINE, Comparison, compare, mean_and_std
 from meanmax.experiments.paper_tables import Published, paper_value
+from meanmax.experiments.plain import plain
 from meanmax.experiments.row import Row
 from meanmax.experiments.selection import scores, select
 from meanmax.experiments.settings_files import settings_for
@@ -16,6 +17,14 @@ from meanmax.experiments.settings_files import settings_for
 BACKBONES = ("gcn", "masked_gcn", "gat", "cat")
 AGGRS = ("none", "lp", "poly", "softmax")
 SETS = ("cora", "citeseer", "pubmed", "photo", "computers")
+SCHEMES = {
+    **dict.fromkeys(("cora", "citeseer", "pubmed"), "citation"),
+    **dict.fromkeys(("photo", "computers"), "amazon"),
+}
+PPI_GO = (
+    "ppi-go has PPI's graphs and features but rebuilt labels: the paper's numbers beside it are "
+    "those of PPI, and no cell is marked."
+)
 METRIC = {2: "test_score", 3: "all_score", 4: "test_score"}
 Mark: TypeAlias = Literal["at or above", "within one std", "below", "missing", "no paper value"]
 
@@ -51,14 +60,9 @@ class Cell:
 
     def as_dict(self) -> dict[str, Any]:
         r"""Plain values."""
-        facts = {
-            **vars(self),
-            "paper": None if self.paper is None else self.paper._asdict(),
-        }
-        return {
-            name: None if isinstance(value, float) and math.isnan(value) else value
-            for name, value in facts.items()
-        }
+        paper = None if self.paper is None else self.paper._asdict()
+        found: dict[str, Any] = plain({**vars(self), "paper": paper})
+        return found
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,7 @@ def table(
     settings_name: str = "published",
     overrides: Mapping[str, Any] | None = None,
     scheme: str | None = None,
+    splits: int | None = None,
 ) -> Tabled:
     r"""Makes a table from rows that have exactly the settings asked for.
 
@@ -99,7 +104,9 @@ def table(
         aggrs (sequence, optional): The aggregators. (default: the paper's)
         settings_name (str, optional): The settings file. (default: :obj:`"published"`)
         overrides (mapping, optional): Settings that win over the file's. (default: :obj:`None`)
-        scheme (str, optional): The scheme of splits. (default: what most rows have)
+        scheme (str, optional): The scheme of splits. (default: the paper's; for other data sets
+            what most rows have)
+        splits (int, optional): How many splits, from seed 0 on. (default: all there are)
     """
     metric = METRIC[number]
     cells, comparisons, notes = [], [], []
@@ -108,9 +115,12 @@ def table(
             rows,
             name,
             lambda b, a, d: settings_for(settings_name, b, a, d, overrides),
-            scheme,
+            scheme or SCHEMES.get(name),
+            splits,
         )
         notes += chosen.notes
+        if name == "ppi-go" and chosen.rows:
+            notes.append(PPI_GO)
         for backbone in backbones:
             for aggr in aggrs:
                 own = chosen.of(backbone, aggr)
@@ -124,14 +134,13 @@ def _cell(number: int, backbone: str, aggr: str, data: str, rows: list[Row], met
     values = list(scores(rows, metric).values())
     mean, std = mean_and_std(values)
     paper = paper_value(number, backbone, aggr, "ppi" if data == "ppi-go" else data)
+    mark = "no paper value" if data == "ppi-go" and values else _mark(mean, paper)
     extra = {}
     if number == 3:
         for name in ("kmeans_accuracy", "kmeans_nmi", "kmeans_ari"):
             extra[name] = mean_and_std(list(scores(rows, name).values()))[0]
     good = len(values)
-    return Cell(
-        backbone, aggr, data, mean, std, good, len(rows) - good, paper, _mark(mean, paper), extra
-    )
+    return Cell(backbone, aggr, data, mean, std, good, len(rows) - good, paper, mark, extra)
 
 
 def _mark(mean: float, paper: Published | None) -> Mark:

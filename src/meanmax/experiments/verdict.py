@@ -44,7 +44,12 @@ class Compared:
 _Pairs: TypeAlias = list[tuple[Compared, Paired]]
 
 
-def verdict(rows: Sequence[Compared], *, baseline: str = "none") -> str:
+ONE_SPLIT = (
+    "All runs are on one split and differ in their seeds alone: nothing is said about other nodes."
+)
+
+
+def verdict(rows: Sequence[Compared], *, baseline: str = "none", one_split: bool = False) -> str:
     r"""Says which aggregators differ from the baseline, on how many splits, what is missing, and
     with what caution to read it.
 
@@ -54,6 +59,8 @@ def verdict(rows: Sequence[Compared], *, baseline: str = "none") -> str:
     Args:
         rows (sequence): The rows of one table.
         baseline (str): The name of the baseline's row. (default: :obj:`"none"`)
+        one_split (bool): Whether all runs are on the same split and only seeds differ.
+            (default: :obj:`False`)
     """
     reference = next((row for row in rows if row.name == baseline), None)
     others = [row for row in rows if row.name != baseline]
@@ -66,7 +73,10 @@ def verdict(rows: Sequence[Compared], *, baseline: str = "none") -> str:
         sentences = [f"0 paired splits: only the baseline '{baseline}' was run; run others too."]
     else:
         sentences = _findings(reference, others)
-    return " ".join([*sentences, *_failures(rows), CAVEAT])
+    said = " ".join([*sentences, *_failures(rows)])
+    if one_split:
+        return f"{said.replace('split', 'seed')} {ONE_SPLIT}"
+    return f"{said} {CAVEAT}"
 
 
 def _findings(reference: Compared, others: list[Compared]) -> list[str]:

@@ -76,7 +76,7 @@ def groups(rows: Sequence[Row], settings_name: str | None = None) -> list[Group]
 
 
 def _in_place(place: tuple[str, ...], rows: list[Row]) -> list[Group]:
-    data, _, _, backbone = place
+    data, data_hash, split, backbone = place
     methods = [
         (cell.aggr, name, cell.settings, cell.changed)
         for cell in cells(rows)
@@ -94,7 +94,7 @@ def _in_place(place: tuple[str, ...], rows: list[Row]) -> list[Group]:
         ]
         own_rows = _rows_of(rows, members)
         keys.append({row.key for row in own_rows})
-        made.append(Group(*place, name, changed, own_rows))
+        made.append(Group(data, data_hash, split, backbone, name, changed, own_rows))
     return [
         group
         for number, group in enumerate(made)

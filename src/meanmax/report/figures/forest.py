@@ -47,7 +47,7 @@ def forest(evidence: Evidence, asked: Asked | None = None) -> Figure:
         len(shown),
         columns=5,
         width=1.9 if len(shown) > 1 else 3.6,
-        height=0.2 * len(methods) + 0.2 * len({b for b, _ in methods}) + 0.4,
+        height=0.2 * len(methods) + 0.15 * len({b for b, _ in methods}) + 0.6,
         share=True,
     )
     places = _places(methods)
@@ -57,7 +57,7 @@ def forest(evidence: Evidence, asked: Asked | None = None) -> Figure:
         look.title(axes, f"{look.data_name(name)}, {look.count_text(counts)}")
     names = [f"{look.backbone_name(b)}, {look.look_of(a).label}" for b, a in methods]
     grid[0].set_yticks([places[method] for method in methods], names)
-    grid[0].invert_yaxis()
+    grid[0].set_ylim(max(places.values()) + 0.7, min(places.values()) - 0.7)
     missing = [look.data_name(name) for name in data if name not in shown]
     look.heading(
         figure,

@@ -120,7 +120,7 @@ function makeChart(place) {
     draw();
     const lines = shown().filter(line => state.epoch <= line.x[line.x.length - 1]).map(line => {
       const nearest = line.x.reduce((best, at, i) => (Math.abs(at - state.epoch) < Math.abs(line.x[best] - state.epoch) ? i : best), 0);
-      return [`${line.label} ${told(line.mid[nearest])} [${told(line.low[nearest])}, ${told(line.high[nearest])}]`, line.colour];
+      return [`${line.label} = ${told(line.mid[nearest])} [${told(line.low[nearest])}, ${told(line.high[nearest])}]`, line.colour];
     });
     showTip([[`epoch ${state.epoch}`], ...lines], x, y);
   }

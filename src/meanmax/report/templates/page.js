@@ -49,7 +49,7 @@ function showTip(lines, x, y) {
   const left = Math.min(x + 14, document.documentElement.clientWidth - tip.offsetWidth - 8);
   const below = y + 16 + tip.offsetHeight < window.innerHeight;
   tip.style.left = `${Math.max(8, left)}px`;
-  tip.style.top = `${below ? y + 16 : Math.max(8, y - tip.offsetHeight - 12)}px`;
+  tip.style.top = `${window.scrollY + (below ? y + 16 : Math.max(8, y - tip.offsetHeight - 12))}px`;
 }
 
 function hideTip() {
