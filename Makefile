@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-long test-ray test-browser lint format bench clean distclean
+.PHONY: help install demo tables test test-long test-ray test-browser lint format bench clean distclean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,7 +22,15 @@ help: ## Show this list
 install: $(STAMP) ## Make .venv with everything for development
 
 demo: $(STAMP) ## Compare the aggregators on handwritten digits
-	$(BIN)/python examples/digits.py $(ARGS)
+	$(BIN)/meanmax compare --data digits --out demo-report $(ARGS)
+
+tables: $(STAMP) ## Write docs/tables.md from the committed rows
+	{ printf '# Tables\n\nMade by `make tables` from [the rows](../results/rows.jsonl). '; \
+	printf 'What they say is in [reproduction.md](reproduction.md).\n'; \
+	for what in "table2" "table3" "table4 --data ppi-go" "ablation"; do \
+	printf '\n'; $(BIN)/meanmax reproduce $$what --no-run --markdown --store results/rows.jsonl || exit 1; \
+	done; } > docs/tables.md.new
+	mv docs/tables.md.new docs/tables.md
 
 # Workers keep two threads each, since one thread would hide races; waiting threads sleep, not spin.
 test: $(STAMP) ## Run the tests and the doctests

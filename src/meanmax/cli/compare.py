@@ -21,6 +21,7 @@ from meanmax.experiments.fill import Workers, fill
 from meanmax.experiments.plan import Plan
 from meanmax.experiments.selection import Selected, without_folder
 from meanmax.experiments.store import DEFAULT_STORE, Store
+from meanmax.report.page import write_report
 
 
 @click.command()
@@ -102,6 +103,7 @@ def compare(
         result = compared(chosen, backbone, aggrs, data=plan.name_of(dataset), name=name)
         described = _described(settings_name, overrides, scheme)
         files = write_comparison(result, rows, out, described)
+        page = write_report(out, datasets=[dataset], data_dir=data_dir)
     if print_json:
         click.echo(json.dumps(result.as_dict(), indent=1, allow_nan=False))
     else:
@@ -117,6 +119,7 @@ def compare(
         if unused := plan.without_effect(dataset):
             click.echo(f"No effect on these methods: {', '.join(unused)}.")
         click.echo(f"\nWritten: {', '.join(str(path) for path in files)}")
+        click.echo(f"To look at: {page}")
     if all(line.n == 0 for line in result.lines):
         raise click.ClickException(_all_failed(result.as_dict()))
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from meanmax.cli.grid import Grid
-from meanmax.experiments.atomic import write_text
 from meanmax.experiments.comparison import Comparison, Line
 from meanmax.experiments.exports import export_rows
 from meanmax.experiments.row import Row
+from meanmax.training.whole_file import write_text
 
 HEADINGS = ("aggregator", "n", "{metric} %", "− baseline", "p (Holm)", "learned", "maxness", "s")
 HOW_TO_READ = (

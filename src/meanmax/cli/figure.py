@@ -84,6 +84,7 @@ def figure(
     out: Path,
     formats: list[str],
     data_dir: Path | None,
+    silent: bool = False,
 ) -> None:
     r"""Draw a figure, or all of them, from stored runs.
 
@@ -107,6 +108,8 @@ def figure(
         needed = any(FIGURES[one].needs_runs for one in chosen)
         evidence = Evidence.of(store) if needed else Evidence.nothing()
         made, missing = _drawn(chosen, evidence, asked, out, formats)
+    for path in () if silent else made:
+        click.echo(path)
     told = "\n".join(f"{stem}: {reason}" for stem, reason in missing.items())
     if missing and (name != "all" or not made):
         raise click.ClickException(told)
@@ -130,8 +133,6 @@ def _drawn(
                 missing[stem] = str(reason)
                 continue
             made += files
-            for path in files:
-                click.echo(path)
     return made, missing
 
 

@@ -13,6 +13,7 @@ import click
 from meanmax.cli import options
 from meanmax.cli.data_bars import data_bars
 from meanmax.cli.data_tables import print_out
+from meanmax.cli.figure import DEFAULT_OUT, figure
 from meanmax.cli.grid import Grid
 from meanmax.cli.paper_table import (
     claims_grid,
@@ -35,9 +36,10 @@ from meanmax.experiments.row import Row
 from meanmax.experiments.settings_files import NAMES
 from meanmax.experiments.store import DEFAULT_STORE, Store
 from meanmax.experiments.tables import AGGRS, BACKBONES, SETS
+from meanmax.report.page import write_report
 
 TABLES = {"table2": [2], "table3": [3], "table4": [4], "all": [2, 3, 4]}
-WHAT = ("table1", "table2", "table3", "table4", "ablation", "all")
+WHAT = ("table1", "table2", "table3", "table4", "figures", "ablation", "all")
 Show = Callable[[Grid | str], None]
 
 
@@ -77,6 +79,13 @@ Show = Callable[[Grid | str], None]
 @options.store
 @options.data_dir
 @click.option("--no-run", is_flag=True, help="Print what the rows of the store give, run nothing.")
+@click.option(
+    "--figures-dir",
+    "figures",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(DEFAULT_OUT),
+    help="Folder for the figures.",
+)
 @click.option("--markdown", is_flag=True, help="Print tables in Markdown.")
 @options.as_json
 @click.pass_context
@@ -97,10 +106,11 @@ def reproduce(
     store: Path,
     data_dir: Path | None,
     no_run: bool,
+    figures: Path,
     markdown: bool,
     print_json: bool,
 ) -> None:
-    r"""Make the paper's tables anew and print them beside the paper's numbers.
+    r"""Make the paper's tables and figures anew; tables stand beside the paper's numbers.
 
     Tables 2 and 3 are of the same runs. Runs that are in the store are not made again: the same
     command goes on where it was interrupted. With --no-run the store may also be a file of rows
@@ -109,6 +119,7 @@ def reproduce(
     wish = Reproduction(
         tables=TABLES.get(what, []),
         ablation=what in ("ablation", "all"),
+        figures=what in ("figures", "all"),
         data=data or [],
         backbones=backbones,
         aggrs=aggrs,
@@ -131,6 +142,7 @@ def reproduce(
         if what != "table1":
             if not no_run:
                 _run(wish, store, Workers(jobs, threads, engine), retry_failed)
+                click.echo(f"To look at: {write_report(store, data_dir=data_dir)}", err=True)
             rows = read_rows(store)
             for number in wish.tables:
                 found[f"table{number}"] = _table(wish, rows, number, show)
@@ -138,17 +150,19 @@ def reproduce(
                 listed = effects(rows, wish.ablation_sets())
                 found["ablation"] = [effect.as_dict() for effect in listed]
                 show(effects_grid(listed))
+    if wish.figures:
+        ctx.invoke(
+            figure, name="all", store=store, data_dir=data_dir, out=figures, silent=print_json
+        )
     if print_json:
         click.echo(json.dumps(found, indent=1, allow_nan=False))
 
 
 def _refuse_without_effect(ctx: click.Context, what: str) -> None:
-    r"""Options that a table does not have: the ablation is of GCN with the published settings."""
-    fixed: dict[str, tuple[str, ...]] = {
-        "ablation": ("settings_name", "pairs", "backbones", "aggrs", "scheme")
-    }
-    fixed["table1"] = (*fixed["ablation"], "splits", "no_run")
-    for name in fixed.get(what, ()):
+    r"""Options that have no say: ablation and figures are of the published settings."""
+    fixed = ["settings_name", "pairs", "backbones", "aggrs", "scheme"]
+    fixed += {"table1": ["splits", "no_run"], "figures": ["data"]}.get(what, [])
+    for name in fixed if what in ("ablation", "figures", "table1") else ():
         if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
             option = next(p.opts[0] for p in ctx.command.params if p.name == name)
             raise click.UsageError(f"{option} has no effect on '{what}': leave it out")

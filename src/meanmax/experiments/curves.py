@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from meanmax.experiments.atomic import replacing
 from meanmax.experiments.database import reported
 from meanmax.experiments.row import Row
 from meanmax.experiments.store import Store, StoreError
+from meanmax.training.whole_file import replacing
 
 CURVES = ("train_loss", "val_loss", "val_score")
 SCHEMA = pa.schema(

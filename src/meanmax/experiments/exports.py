@@ -11,10 +11,10 @@ from typing import Any, Final, get_args
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from meanmax.experiments.atomic import replacing
 from meanmax.experiments.database import reported
 from meanmax.experiments.row import NESTED, PLAIN, Row, Status
 from meanmax.experiments.store import Store, StoreError
+from meanmax.training.whole_file import replacing
 
 ORDER = ("data", "backbone", "aggr", "settings_name", "split_seed", "key")
 METRIC = "metric_"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from meanmax.experiments.atomic import replacing
 from meanmax.experiments.database import reported
 from meanmax.experiments.exports import read_rows
 from meanmax.experiments.row import Row
 from meanmax.experiments.store import Store, StoreError
+from meanmax.training.whole_file import replacing
 
 
 def merge_source(store: Store, source: Path) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from meanmax.data import CATALOG
+from meanmax.experiments import depth
 from meanmax.experiments.ablation import SETTINGS, variants
 from meanmax.experiments.execute import DataRef
 from meanmax.experiments.plan import Plan
@@ -17,6 +18,7 @@ from meanmax.experiments.selection import without_folder
 from meanmax.experiments.tables import AGGRS, BACKBONES, SETS, Cell, Tabled, table
 
 ABLATION = ("cora", "photo")
+EMBEDDED = (("photo", "gcn"), ("computers", "gat"))
 PPI = ("ppi", "ppi-go")
 
 
@@ -27,6 +29,7 @@ class Reproduction:
     Args:
         tables (sequence): Of 2, 3 and 4.
         ablation (bool): Whether the ablation is wanted.
+        figures (bool): Whether the runs of the figures are wanted.
         data (sequence): The data sets; empty for those of each table.
         backbones (sequence): The backbones.
         aggrs (sequence): The aggregators.
@@ -40,6 +43,7 @@ class Reproduction:
 
     tables: Sequence[int] = ()
     ablation: bool = False
+    figures: bool = False
     data: Sequence[str] = ()
     backbones: Sequence[str] = BACKBONES
     aggrs: Sequence[str] = AGGRS
@@ -89,7 +93,19 @@ class Reproduction:
                 replace(base, aggrs=[variant.aggr], overrides=variant.overrides)
                 for variant in variants()
             ]
-        return plans
+        return plans + (self._plans_of_figures(folder) if self.figures else [])
+
+    def _plans_of_figures(self, folder: str | None) -> list[Plan]:
+        r"""Losses on the citation graphs, one split for each picture of an embedding, depths."""
+        losses = [
+            Plan(DataRef(name, folder), ["gcn"], AGGRS, range(self.splits), SETTINGS)
+            for name in depth.SETS
+        ]
+        embeddings = [
+            Plan(DataRef(name, folder), [backbone], AGGRS, range(1), SETTINGS)
+            for name, backbone in EMBEDDED
+        ]
+        return losses + embeddings + depth.plans(data_dir=self.data_dir)
 
     def table(self, rows: Sequence[Row], number: int) -> Tabled:
         r"""A table from rows."""

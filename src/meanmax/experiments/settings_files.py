@@ -62,7 +62,7 @@ KINDS: dict[str, type] = {**MODEL, **AGGREGATOR, **TRAINING, **STEPS_ON_AGGREGAT
 r"""Every setting and its type."""
 
 ATTENTION = ("gat", "cat")
-_OPTIONAL = ("aggregator_clip", "heads", "norm", "order", "skip", "activation")
+_OPTIONAL = ("aggregator_clip", "heads", "norm", "order", "skip")
 _HEADS = ("heads", "out_heads")
 _LEARNED = ("lp", "poly", "softmax")
 
@@ -180,7 +180,7 @@ def _matters(key: str, backbone: str, aggr: str, found: Mapping[str, Any]) -> bo
 
 def _parsed(name: str, text: str) -> Any:
     kind = KINDS[name]
-    if text.lower() == "none":
+    if text.lower() == "none" and name != "activation":  # of which it is a value
         if name not in _OPTIONAL:
             raise SettingsError(f"'{name}' needs a value (got {text!r})")
         return None

@@ -19,7 +19,9 @@ def command(group: Group) -> str:
     Args:
         group (Group): The comparison.
     """
-    source = group.data if group.data in CATALOG else f"{PLACE}/{group.data}"
+    source = group.data
+    if source not in CATALOG:  # one's own of the same name as a set has a mark in rows
+        source = f"{PLACE}/{source.removesuffix(' (own)')}"
     words = ["meanmax", "compare", "--data", source, "--backbone", group.backbone]
     words += ["--aggr", ",".join(group.aggrs)]
     words += ["--splits", str(max(row.split_seed for row in group.rows) + 1)]

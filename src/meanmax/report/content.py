@@ -9,6 +9,7 @@ from meanmax.data.splits import SCHEMES
 from meanmax.experiments.comparison import BASELINE
 from meanmax.experiments.paper_tables import paper_counts
 from meanmax.experiments.row import Row
+from meanmax.experiments.tables import PPI_GO
 from meanmax.report.arrays import Arrays
 from meanmax.report.commands import command, needs_place
 from meanmax.report.differences import forest
@@ -127,9 +128,7 @@ def _notes(group: Group, listed: list[dict[str, Any]]) -> list[str]:
             f"A single run tells nothing about the spread over splits: {', '.join(single)}."
         )
     if group.data == "ppi-go":
-        found.append(
-            "ppi-go has PPI's graphs and features but rebuilt labels: not to be read as PPI."
-        )
+        found.append(PPI_GO)
     return found
 
 

@@ -110,6 +110,7 @@ def _paper(group: Group, aggr: str, number: int | None) -> dict[str, Any] | None
         backbones=[group.backbone],
         aggrs=[aggr],
         settings_name=group.settings_name,
+        scheme=group.split,
     ).cells
     if cell.paper is None and number != 3:
         return None

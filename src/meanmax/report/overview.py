@@ -9,7 +9,7 @@ from typing import Any
 from meanmax.experiments.claims import claims, summary
 from meanmax.experiments.comparison import Comparison
 from meanmax.experiments.paper_tables import paper_heading
-from meanmax.experiments.tables import BACKBONES
+from meanmax.experiments.tables import BACKBONES, SCHEMES
 from meanmax.experiments.verdict import CAVEAT
 from meanmax.report.differences import forest
 from meanmax.report.groups import Group, aggr_place
@@ -98,7 +98,8 @@ def all_differences(made: Sequence[Made]) -> dict[str, Any] | None:
 
 
 def _tables(made: Sequence[Made]) -> list[tuple[str, int, list[Made]]]:
-    r"""The comparisons by settings and table; of one method on one data set the fullest."""
+    r"""The comparisons by settings and table; of one method on one data set that on the
+    paper's kind of splits, or else the fullest."""
     found: dict[tuple[str, int], dict[tuple[str, str], Made]] = {}
     for item in made:
         group = item[0]
@@ -107,9 +108,13 @@ def _tables(made: Sequence[Made]) -> list[tuple[str, int, list[Made]]]:
             continue
         own = found.setdefault((group.settings_name, number), {})
         before = own.get((group.data, group.backbone))
-        if before is None or len(before[0].rows) < len(group.rows):
+        if before is None or _weight(before[0]) < _weight(group):
             own[group.data, group.backbone] = item
     return [(name, number, list(own.values())) for (name, number), own in found.items()]
+
+
+def _weight(group: Group) -> tuple[bool, int]:
+    return group.split == SCHEMES.get(group.data), len(group.rows)
 
 
 def _in_paper(comparison: Comparison, lines: list[dict[str, Any]]) -> Comparison:

@@ -14,12 +14,12 @@ import jinja2
 from markupsafe import Markup
 
 from meanmax.data import Dataset
-from meanmax.experiments.atomic import write_text
 from meanmax.experiments.database import reported
 from meanmax.experiments.machine import package_version
 from meanmax.report.content import content
 from meanmax.report.evidence import Evidence
 from meanmax.report.nodes import KnownNodes
+from meanmax.training.whole_file import write_text
 
 DEFAULT_NAME = "report.html"
 STYLES = ("style.css", "figures.css")

@@ -14,7 +14,7 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 from sklearn.metrics import silhouette_score
 
-from meanmax.experiments.atomic import replacing
+from meanmax.training.whole_file import replacing
 
 JUDGED = 20_000
 r"""So many nodes at most are compared with one another for the silhouette score."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 
-from meanmax.experiments.atomic import replacing
+from meanmax.training.whole_file import replacing
 
 FORMATS = ("svg", "png")
 DPI = 200
