@@ -147,7 +147,7 @@ def reproduce(
             for number in wish.tables:
                 found[f"table{number}"] = _table(wish, rows, number, show)
             if wish.ablation:
-                listed = effects(rows, wish.ablation_sets())
+                listed = effects(rows, wish.ablation_sets(), wish.splits)
                 found["ablation"] = [effect.as_dict() for effect in listed]
                 show(effects_grid(listed))
     if wish.figures:

@@ -85,28 +85,33 @@ def variants() -> tuple[Variant, ...]:
     return tuple(found)
 
 
-def effects(rows: Sequence[Row], data: Sequence[str], backbone: str = "gcn") -> list[Effect]:
+def effects(
+    rows: Sequence[Row], data: Sequence[str], splits: int | None = None, backbone: str = "gcn"
+) -> list[Effect]:
     r"""What every variant came to, each against the baseline with the published settings.
 
     Args:
         rows (sequence): All rows there are.
         data (sequence): The data sets.
+        splits (int, optional): How many splits, from seed 0 on. (default: all there are)
         backbone (str, optional): The backbone. (default: :obj:`"gcn"`)
     """
-    found = []
-    for name in data:
-        found.append(_effect(rows, name, backbone, None))
-        found += [_effect(rows, name, backbone, variant) for variant in variants()]
-    return found
+    return [
+        _effect(rows, name, splits, backbone, variant)
+        for name in data
+        for variant in (None, *variants())
+    ]
 
 
-def _effect(rows: Sequence[Row], data: str, backbone: str, variant: Variant | None) -> Effect:
+def _effect(
+    rows: Sequence[Row], data: str, splits: int | None, backbone: str, variant: Variant | None
+) -> Effect:
     def wanted(backbone: str, aggr: str, data: str) -> dict[str, Any]:
         overrides = variant.overrides if variant is not None and aggr != BASELINE else {}
         return settings_for(SETTINGS, backbone, aggr, data, overrides)
 
     aggr = BASELINE if variant is None else variant.aggr
-    chosen = select(rows, data, wanted, SCHEMES.get(data))
+    chosen = select(rows, data, wanted, SCHEMES.get(data), splits)
     line = compare(chosen, backbone, [BASELINE, aggr], data=data).lines[-1]
     pair = line.paired
     learned = [mean for mean, _, _ in line.learned.values()]
