@@ -100,7 +100,7 @@ def test_damaged_parquet(tmp_path):
         with pytest.raises(StoreError, match="rows.parquet is damaged .* export it anew"):
             read_rows(path)
     pandas.DataFrame({"key": ["a"]}).to_parquet(path)
-    with pytest.raises(StoreError, match="rows.parquet, row 1 is damaged .*missing"):
+    with pytest.raises(StoreError, match="rows.parquet, row 1 is damaged .*'status' is None"):
         read_rows(path)
 
 

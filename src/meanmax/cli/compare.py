@@ -14,7 +14,7 @@ from meanmax.cli.data_bars import data_bars
 from meanmax.cli.data_tables import print_out
 from meanmax.cli.run_bars import run_bar
 from meanmax.data import load
-from meanmax.experiments.check import check_methods
+from meanmax.experiments.check import check_methods, check_splits
 from meanmax.experiments.comparison import compare as compared
 from meanmax.experiments.execute import DataRef
 from meanmax.experiments.fill import Workers, fill
@@ -87,6 +87,7 @@ def compare(
             overrides=overrides,
         )
         tasks = plan.tasks(dataset)
+        check_splits(tasks, dataset)
         check_methods(tasks, dataset)
         store = Store(out)
         try:

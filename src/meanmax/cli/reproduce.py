@@ -25,7 +25,7 @@ from meanmax.cli.paper_table import (
 from meanmax.cli.run_bars import run_bar
 from meanmax.data import CATALOG, load, statistics
 from meanmax.experiments.ablation import effects
-from meanmax.experiments.check import check_methods
+from meanmax.experiments.check import check_methods, check_splits
 from meanmax.experiments.claims import claims, summary
 from meanmax.experiments.execute import Task
 from meanmax.experiments.exports import read_rows
@@ -174,6 +174,7 @@ def _run(wish: Reproduction, folder: Path, workers: Workers, retry_failed: bool)
         for plan in wish.plans():
             dataset = load(plan.data.source, data_dir=wish.data_dir, progress=progress)
             own = plan.tasks(dataset)
+            check_splits(own, dataset)
             check_methods(own, dataset)
             tasks += own
             if unused := plan.without_effect(dataset):

@@ -6,10 +6,28 @@ from collections.abc import Sequence
 
 import torch
 
-from meanmax.data import Dataset
+from meanmax.data import DataError, Dataset, make_split
 from meanmax.experiments.execute import Task, model_of, schedule_of
 from meanmax.experiments.settings_files import SettingsError
 from meanmax.graph import Graph
+
+
+def check_splits(tasks: Sequence[Task], dataset: Dataset) -> None:
+    r"""A :class:`DataError` if a split has no nodes to choose or to judge models by.
+
+    Args:
+        tasks (sequence): Runs on one data set.
+        dataset (Dataset): The data.
+    """
+    for scheme, seed in {(task.scheme, task.spec.split_seed) for task in tasks}:
+        split = make_split(dataset, scheme, seed)
+        for part, nodes in (("validation", split.val), ("test", split.test)):
+            if nodes.numel() == 0:
+                raise DataError(
+                    f"split '{split.name}' of '{dataset.name}' has no {part} nodes: models are "
+                    f"chosen on validation nodes and judged on test nodes. Add some, or choose "
+                    f"another scheme with --split"
+                )
 
 
 def check_methods(tasks: Sequence[Task], dataset: Dataset) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from meanmax.data import CATALOG, DataError, Dataset, Split, fingerprint, make_split
+from meanmax.data import CATALOG, Dataset, fingerprint, make_split
 from meanmax.data.splits import default_scheme
 from meanmax.experiments.execute import DataRef, Task
 from meanmax.experiments.run_spec import RunSpec, split_hash
@@ -47,7 +47,7 @@ class Plan:
         scheme = _whole(self.scheme) or default_scheme(dataset)
         hashed = fingerprint(dataset)[:20]
         name = self.name_of(dataset)
-        splits = {seed: split_hash(_usable(dataset, scheme, seed)) for seed in self.splits}
+        splits = {seed: split_hash(make_split(dataset, scheme, seed)) for seed in self.splits}
         found = []
         for backbone in self.backbones:
             for seed, part in splits.items():
@@ -87,18 +87,6 @@ class Plan:
     def settings(self, backbone: str, aggr: str, data: str) -> dict[str, Any]:
         r"""The settings of one method."""
         return settings_for(self.settings_name, backbone, aggr, data, self.overrides)
-
-
-def _usable(dataset: Dataset, scheme: str, seed: int) -> Split:
-    split = make_split(dataset, scheme, seed)
-    for part, nodes in (("validation", split.val), ("test", split.test)):
-        if nodes.numel() == 0:
-            raise DataError(
-                f"split '{split.name}' of '{dataset.name}' has no {part} nodes: models are chosen "
-                f"on validation nodes and judged on test nodes. Add some, or choose another scheme "
-                f"with --split"
-            )
-    return split
 
 
 def _whole(scheme: str | None) -> str | None:
