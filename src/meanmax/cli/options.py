@@ -146,6 +146,9 @@ def clear_errors() -> Iterator[None]:
     r"""What is wrong with input, disk or workers as one line and exit code 1."""
     try:
         yield
+    except KeyboardInterrupt:
+        click.echo("Stopped. What is finished is kept: the same command goes on from it.", err=True)
+        raise click.Abort from None
     except (
         CheckpointError,
         DataError,

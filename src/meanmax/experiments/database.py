@@ -2,6 +2,7 @@ r"""The SQLite database of a store: its tables, its transactions, and what its e
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -106,7 +107,9 @@ def reported(path: Path) -> Iterator[None]:
             )
         raise StoreError(f"{path}: {text}: {advice}") from error
     except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        advice = "make room" if full else "choose a folder that you may write to"
         raise StoreError(
-            f"{error.filename or path}: {error.strerror or error}: make room or choose another "
-            f"folder, and run the same command again; finished runs are kept"
+            f"{error.filename or path}: {error.strerror or error}: {advice}, and run the same "
+            f"command again; finished runs are kept"
         ) from error

@@ -68,9 +68,9 @@ class Steps:
 
     def restore(self, states: list[dict[str, Any]]) -> None:
         r"""Takes states back."""
-        for side, state in zip((self.main, self.side), states, strict=False):
-            if side is not None:
-                side.load_state_dict(state)
+        own = [side for side in (self.main, self.side) if side is not None]
+        for side, state in zip(own, states, strict=True):
+            side.load_state_dict(state)
 
     def _side(self) -> torch.optim.Optimizer:
         lr = self.schedule.aggregator_lr
