@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import sys
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import redirect_stdout
 from typing import Any, Generic
 
 from meanmax.experiments.outcome import EngineError, Outcome, R, T, attempt_in_worker
@@ -36,8 +38,15 @@ class RayPool(Generic[T, R]):
         self._function = function
         self._running: dict[Future[Outcome[R]], Any] = {}
         self._connected_here = not self._ray.is_initialized()
+        # Ray's threads print what became of workers; results alone belong on stdout.
+        self._aside = redirect_stdout(sys.stderr)
+        self._aside.__enter__()
         if self._connected_here:
-            _connect(self._ray)
+            try:
+                _connect(self._ray)
+            except BaseException:
+                self._aside.__exit__(None, None, None)
+                raise
         try:
             self._check_threads()
         except EngineError:
@@ -72,6 +81,7 @@ class RayPool(Generic[T, R]):
             self._ray.cancel(reference, force=True)
         if self._connected_here:
             self._ray.shutdown()
+        self._aside.__exit__(None, None, None)
 
     def _cpus(self) -> list[int]:
         nodes = (node for node in self._ray.nodes() if node["Alive"])
@@ -100,7 +110,7 @@ def _import_ray() -> Any:
 def _connect(ray: Any) -> None:
     try:
         _check_address(os.environ.get("RAY_ADDRESS", ""))
-        ray.init(address="auto", logging_level=logging.WARNING)
+        ray.init(address="auto", logging_level=logging.WARNING, log_to_driver=False)
     except OSError as error:  # ConnectionError is one of them
         raise EngineError(
             f"no Ray cluster was found ({' '.join(str(error).split())}). Start one with "
