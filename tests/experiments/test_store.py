@@ -223,7 +223,7 @@ def test_damaged_artefacts(store):
 
 def test_a_folder_that_cannot_be_one(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match="file: File exists: .* choose another folder"):
+    with pytest.raises(StoreError, match="file: File exists: choose a folder"):
         Store(tmp_path / "file")
     with pytest.raises(StoreError, match="there is no store of runs in .*none"):
         Store(tmp_path / "none", create=False)
