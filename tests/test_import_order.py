@@ -14,6 +14,7 @@ ORDER = (
     "layers",
     "models",
     "data",
+    "partition",
     "training",
     "experiments",
     "report",
