@@ -16,6 +16,7 @@ ORDER = (
     "data",
     "partition",
     "training",
+    "distributed",
     "experiments",
     "report",
     "bench",

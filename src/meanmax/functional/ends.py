@@ -60,11 +60,12 @@ def max(
 def _end(x: Tensor, graph: Graph, weight: Tensor | None, backend: str | None, rule: Rule) -> Tensor:
     features = as_features(x, graph)
     flat, edge = features.flat, as_weight(weight, graph, features)
+    flat = graph.sources(flat)
     wide = flat.dtype == torch.float32 and _may_overflow(flat, graph, edge)
     if wide:
         flat, edge = flat.double(), None if edge is None else edge.double()
     with torch.autocast(flat.device.type, enabled=False):
-        out = rule(flat, graph, edge, backend)
+        out = rule(flat, graph.local, edge, backend)
     return features.restore(saturate(out, features.flat.dtype) if wide else out)
 
 

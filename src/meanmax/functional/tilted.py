@@ -30,10 +30,14 @@ def tilted(
     edge = as_weight(weight, graph, features)
     flat = features.flat
     origin = as_origin(mu, graph, features)
+    if origin is None and form.has_mu and sign == "shift":
+        origin = as_origin(graph.minimum(flat), graph, features)
     if sign == "abs":
         if origin is not None:
             raise ValueError("'mu' has no meaning with sign='abs', where it is 0 (leave it out)")
         flat, origin = flat.abs(), flat.new_zeros(graph.num_graphs)
     with torch.autocast(flat.device.type, enabled=False):
-        out = tilted_aggregate(flat, graph, parameter, edge, origin, form, backend)
+        out = tilted_aggregate(
+            graph.sources(flat), graph.local, parameter, edge, origin, form, backend
+        )
     return features.restore(out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import networkx
 
 
-@final
 class Graph:
     r"""One graph or a batch of graphs, directed from sources :math:`u` to targets :math:`v`, with
     optional weights :math:`a_{vu} \geq 0`: a layer aggregates over the edges of each target.
@@ -65,7 +64,7 @@ class Graph:
                 f"from_networkx, from_file or batch (got {type(structure).__name__})"
             )
         self._structure: Final = structure
-        self.num_src: Final = structure.num_src
+        self.num_src: int = structure.num_src
         self.num_dst: Final = structure.num_dst
         self.num_edges: Final = structure.col.numel()
         self.num_graphs: Final = structure.src_ptr.numel() - 1
@@ -240,6 +239,39 @@ class Graph:
                 "'num_nodes'; use 'num_src' or 'num_dst'"
             )
         return self.num_dst
+
+    @property
+    def local(self) -> Graph:
+        r"""What kernels compute on: the graph itself, unless it is a
+        :class:`~meanmax.distributed.DistributedGraph`.
+        """
+        return self
+
+    def sources(self, x: Tensor) -> Tensor:
+        r"""What :obj:`local` takes as features of its sources: those of the nodes, and in a graph
+        that is spread over processes also what other processes hold of them.
+
+        Args:
+            x (Tensor): :obj:`[num_src, ...]`.
+        """
+        return x
+
+    def minimum(self, x: Tensor) -> Tensor | None:
+        r"""The smallest feature of the whole graph, with its gradient, where this part of the
+        graph does not hold all of them; :obj:`None` where it does.
+
+        Args:
+            x (Tensor): :obj:`[num_src, ...]`.
+        """
+        return None
+
+    def total(self, x: Tensor) -> Tensor:
+        r"""The sum over all nodes of the whole graph, without gradient.
+
+        Args:
+            x (Tensor): :obj:`[num_src, ...]`.
+        """
+        return x.detach().sum(dim=0)
 
     @property
     def colptr(self) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -48,7 +49,12 @@ def with_self_loops(
 
 
 def normalized(
-    src: Tensor, dst: Tensor, weight: Tensor, num_dst: int, normalize: Normalize
+    src: Tensor,
+    dst: Tensor,
+    weight: Tensor,
+    num_dst: int,
+    normalize: Normalize,
+    sources: Callable[[Tensor], Tensor] = lambda values: values,
 ) -> Tensor:
     r"""Divides weights by their sums :math:`d_v = \sum_u a_{vu}` over each target, for each head:
 
@@ -65,6 +71,8 @@ def normalized(
         weight (Tensor): The weight of each edge, :obj:`[num_edges]` or :obj:`[num_edges, heads]`.
         num_dst (int): The number of target nodes.
         normalize (str): :obj:`"sym"` or :obj:`"row"`.
+        sources (callable, optional): Takes a value of each target to a value of each source, where
+            sources are not just the targets. (default: they are)
     """
     degree = weight.new_zeros(num_dst, *weight.shape[1:]).index_add(0, dst, weight)
     positive = degree > 0
@@ -72,4 +80,4 @@ def normalized(
     if normalize == "row":
         return weight / safe.index_select(0, dst)
     scale = safe.pow(-0.5).where(positive, 0)
-    return scale.index_select(0, src) * weight * scale.index_select(0, dst)
+    return sources(scale).index_select(0, src) * weight * scale.index_select(0, dst)

@@ -73,7 +73,7 @@ def per_edge_attention(source: Tensor, target: Tensor, graph: Graph, slope: floa
     if source.dtype not in (torch.float32, torch.float64):
         source, target = source.float(), target.float()
     with torch.autocast(source.device.type, enabled=False):
-        return attention(source, target, graph, slope)
+        return attention(graph.sources(source), target, graph.local, slope)
 
 
 def reweighted(alpha: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:

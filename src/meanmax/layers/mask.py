@@ -11,6 +11,8 @@ from meanmax import functional
 from meanmax.graph import Graph, SparseFeatures
 from meanmax.kernels.edge_weight import own_weight, summed_weights
 
+COLUMNS = 128
+
 
 def spread(x: Tensor, graph: Graph, degree: Tensor) -> Tensor:
     r""":math:`\frac{1}{d_i} \sum_j \hat A_{ij} (x_i - x_j)^2` of every node and channel.
@@ -24,7 +26,7 @@ def spread(x: Tensor, graph: Graph, degree: Tensor) -> Tensor:
         degree (Tensor): :math:`d`, :obj:`[num_nodes, 1]`.
     """
     total = summed_weights(graph).to(x.dtype)
-    centred = x - x.detach().mean(dim=0)
+    centred = x - graph.total(x) / graph.total(x.new_ones(x.size(0), 1)).clamp(min=1)
     both = functional.sum(torch.cat([centred, centred * centred], dim=1), graph)
     first, second = both.chunk(2, dim=1)
     whole = centred * (centred * total - 2 * first) + second
@@ -47,6 +49,8 @@ def sparse_spread(x: SparseFeatures, graph: Graph, degree: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _sparse_spread(x: SparseFeatures, graph: Graph, degree: Tensor) -> Tensor:
+    if graph.local is not graph:
+        return _spread_by_columns(x, graph, degree)
     features = x.to(torch.float64).to_scipy()
     weight = own_weight(graph, torch.empty(0, dtype=torch.float64))
     adjacency = SparseFeatures(graph, weight.squeeze(1)).to_scipy()
@@ -58,6 +62,20 @@ def _sparse_spread(x: SparseFeatures, graph: Graph, degree: Tensor) -> Tensor:
     whole = value * (value * total[row] - 2 * first) + second
     found = torch.from_numpy(np.maximum(whole, 0) / degree.double().cpu().numpy()[row, 0])
     return found.to(x.device, x.dtype)
+
+
+def _spread_by_columns(x: SparseFeatures, graph: Graph, degree: Tensor) -> Tensor:
+    r"""The same where some neighbours' features are elsewhere: some dense columns at a time."""
+    wide = x.to(torch.float64)
+    row = torch.repeat_interleave(torch.arange(x.size(0)), x.graph.rowptr.diff().long())
+    column, found = x.graph.col.long(), torch.zeros_like(wide.value)
+    for first in range(0, x.size(1), COLUMNS):
+        inside = (column >= first) & (column < first + COLUMNS)
+        at = (row[inside], column[inside] - first)
+        dense = wide.value.new_zeros(x.size(0), min(COLUMNS, x.size(1) - first))
+        dense[at] = wide.value[inside]
+        found[inside] = spread(dense, graph, degree)[at]
+    return found.to(x.dtype)
 
 
 def _at(matrix: scipy.sparse.csr_array, row: np.ndarray, column: np.ndarray) -> np.ndarray:

@@ -13,7 +13,9 @@ import torch
 from meanmax.models import Trainable
 from meanmax.training.checkpoint import Checkpoint, CheckpointError
 from meanmax.training.history import History
+from meanmax.training.nodes import score_of
 from meanmax.training.problem import Problem, Sample
+from meanmax.training.ranks import ALONE, Ranks
 from meanmax.training.schedule import Schedule
 from meanmax.training.selection import Selection
 from meanmax.training.steps import Steps, TrainingError, copied, output
@@ -27,6 +29,7 @@ def train(
     schedule: Schedule,
     on_epoch: OnEpoch | None = None,
     checkpoint: Checkpoint | None = None,
+    ranks: Ranks = ALONE,
 ) -> History:
     r"""Trains a model in place and leaves it with the weights of its best epoch, chosen by
     validation nodes alone; the last one if there are none.
@@ -41,8 +44,9 @@ def train(
         on_epoch (callable, optional): Called after each epoch with its number and the history.
         checkpoint (Checkpoint, optional): Where to keep the state, and to go on from if it is
             there.
+        ranks (Ranks, optional): The processes that train together. (default: this one alone)
     """
-    run = _Run(model, problem, schedule)
+    run = _Run(model, problem, schedule, ranks)
     if checkpoint is not None:
         run.restore(checkpoint)
     start = time.perf_counter() - run.history.seconds
@@ -51,8 +55,8 @@ def train(
         run.history.seconds = time.perf_counter() - start
         if on_epoch is not None:
             on_epoch(run.history.epochs - 1, run.history)
-        if checkpoint is not None and checkpoint.is_due():
-            checkpoint.write(run.state())
+        if checkpoint is not None and ranks.agree(checkpoint.is_due()):
+            ranks.write(checkpoint, run.state())
     if run.best is not None:
         model.load_state_dict(run.best)
     model.eval()
@@ -62,11 +66,14 @@ def train(
 class _Run:
     r"""One training, which can be taken apart into a state and put together again."""
 
-    def __init__(self, model: Trainable, problem: Problem, schedule: Schedule) -> None:
+    def __init__(
+        self, model: Trainable, problem: Problem, schedule: Schedule, ranks: Ranks
+    ) -> None:
         if schedule.aggregator_loss == "val" and problem.val is None:
             raise ValueError("aggregator_loss='val' needs validation nodes (got none)")
         self.model, self.problem, self.schedule = model, problem, schedule
-        self.steps = Steps(model, schedule)
+        self.ranks = ranks
+        self.steps = Steps(model, schedule, ranks)
         self.selection = Selection(schedule.select, schedule.patience)
         self.history = History()
         self.best: dict[str, torch.Tensor] | None = None
@@ -84,7 +91,7 @@ class _Run:
         if val is None:
             history.best_epoch = history.epochs - 1
             return
-        loss, score = evaluate(self.model, val)
+        loss, score = evaluate(self.model, val, self.ranks)
         if not math.isfinite(loss):
             raise TrainingError(
                 f"the validation loss became {loss}: lower the learning rate, or scale the features"
@@ -106,7 +113,7 @@ class _Run:
         }
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        state = checkpoint.read()
+        state = self.ranks.read(checkpoint)
         if state is None:
             return
         try:
@@ -124,8 +131,9 @@ class _Run:
 
 
 @torch.no_grad()
-def evaluate(model: Trainable, sample: Sample) -> tuple[float, float]:
+def evaluate(model: Trainable, sample: Sample, ranks: Ranks = ALONE) -> tuple[float, float]:
     r"""The loss on a sample's nodes and their score, without dropout."""
     model.eval()
     out = output(model, sample)
-    return float(sample.nodes.loss(out)), sample.nodes.score(out)
+    loss, hits, out_of = ranks.total([float(sample.nodes.loss(out)), *sample.nodes.hits(out)])
+    return loss, score_of(hits, out_of)

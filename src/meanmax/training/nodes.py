@@ -16,25 +16,44 @@ class Nodes:
     Args:
         index (Tensor): The nodes, int64.
         target (Tensor): Classes, int64, or 0/1 for each label, float; one row for each.
+        total (int, optional): How many nodes the loss is the mean over, if these are some of them:
+            the losses of all parts add up to it. (default: these)
     """
 
     index: Tensor
     target: Tensor
+    total: int | None = None
 
     def loss(self, out: Tensor) -> Tensor:
         r"""Cross-entropy of classes, or binary cross-entropy of labels."""
         out = out[self.index]
+        how = "mean" if self.total is None else "sum"
         if self.target.dim() == 1:
-            return cross_entropy(out, self.target)
-        return binary_cross_entropy_with_logits(out, self.target.to(out.dtype))
+            loss, terms = cross_entropy(out, self.target, reduction=how), self.total
+        else:
+            target = self.target.to(out.dtype)
+            loss = binary_cross_entropy_with_logits(out, target, reduction=how)
+            terms = None if self.total is None else self.total * target.size(1)
+        return loss if terms is None else loss / terms
 
-    @torch.no_grad()
     def score(self, out: Tensor) -> float:
         r"""The accuracy of classes, or the micro-F1 of labels, in :math:`[0, 1]`."""
+        return score_of(*self.hits(out))
+
+    @torch.no_grad()
+    def hits(self, out: Tensor) -> tuple[int, int]:
+        r"""Two counts whose ratio is the score, also when each is summed over parts: right nodes
+        and all of them; for labels twice those found and true, and the found plus the true.
+        """
         out = out[self.index]
         if self.target.dim() == 1:
-            return float((out.argmax(dim=1) == self.target).double().mean())
-        return micro_f1(out > 0, self.target > 0.5)
+            return int((out.argmax(dim=1) == self.target).sum()), len(self.target)
+        return _label_hits(out > 0, self.target > 0.5)
+
+
+def score_of(hits: float, out_of: float) -> float:
+    r"""The ratio; 0 where there is nothing to find."""
+    return hits / out_of if out_of else 0.0
 
 
 def micro_f1(found: Tensor, true: Tensor) -> float:
@@ -44,6 +63,8 @@ def micro_f1(found: Tensor, true: Tensor) -> float:
         found (Tensor): Bool, :obj:`[num_nodes, num_labels]`.
         true (Tensor): The same.
     """
-    both = int((found & true).sum())
-    total = int(found.sum()) + int(true.sum())
-    return 2 * both / total if total else 0.0
+    return score_of(*_label_hits(found, true))
+
+
+def _label_hits(found: Tensor, true: Tensor) -> tuple[int, int]:
+    return 2 * int((found & true).sum()), int(found.sum()) + int(true.sum())

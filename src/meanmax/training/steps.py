@@ -15,6 +15,7 @@ from torch.nn.utils import clip_grad_value_
 from meanmax.kernels.scaling import NotFiniteError
 from meanmax.models import Trainable
 from meanmax.training.problem import Sample
+from meanmax.training.ranks import ALONE, Ranks
 from meanmax.training.schedule import Schedule
 
 
@@ -28,10 +29,12 @@ class Steps:
     Args:
         model (Trainable): The model.
         schedule (Schedule): Which steps, and how fast.
+        ranks (Ranks, optional): The processes that take part. (default: this one)
     """
 
-    def __init__(self, model: Trainable, schedule: Schedule) -> None:
+    def __init__(self, model: Trainable, schedule: Schedule, ranks: Ranks = ALONE) -> None:
         self.model = model
+        self.ranks = ranks
         self.schedule = schedule
         self.weights = model.other_parameters()
         self.aggregators = [p for p in model.aggregator_parameters() if p.requires_grad]
@@ -83,7 +86,7 @@ class Steps:
         model.train()
         optimizer.zero_grad()
         loss = sample.nodes.loss(output(model, sample))
-        value = float(loss.detach())
+        (value,) = self.ranks.total([float(loss.detach())])
         if not math.isfinite(value):
             raise TrainingError(
                 f"the training loss became {value}: lower the learning rate, or scale the features"
@@ -92,8 +95,9 @@ class Steps:
         if not loss.requires_grad:
             return value
         (loss if extra is None else loss + extra).backward()  # type: ignore[no-untyped-call]
+        self.ranks.share_gradients([p for group in optimizer.param_groups for p in group["params"]])
         moves_aggregators = self.side is None or optimizer is self.side
-        if self.schedule.aggregator_clip is not None and moves_aggregators:
+        if self.schedule.aggregator_clip is not None and moves_aggregators and self.aggregators:
             clip_grad_value_(self.aggregators, self.schedule.aggregator_clip)
         optimizer.step()
         return value

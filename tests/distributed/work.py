@@ -1,0 +1,64 @@
+"""What ranks do in tests, at the top of a module so that new processes find it."""
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from meanmax import Graph
+from meanmax.distributed import Cut, Job, distributed_graph
+from tests.distributed.graphs import model_for
+
+STEPS = 20
+
+
+def learned(model, x, graph, y, train, total, job=None, steps=STEPS):
+    """Losses, gradients of the first step and parameters at the end of some steps of Adam."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    losses, first = [], None
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = cross_entropy(model(x, graph)[train], y[train], reduction="sum") / total
+        loss.backward()
+        value = float(loss.detach())
+        if job is not None:
+            job.share_gradients(list(model.parameters()))
+            (value,) = job.total([value])
+        losses.append(value)
+        if first is None:
+            first = {name: p.grad.clone() for name, p in model.named_parameters()}
+        optimizer.step()
+    last = {name: p.detach().clone() for name, p in model.named_parameters()}
+    return losses, first, last
+
+
+def train_parts(job: Job, graph: Graph, part, x, y, train, cases):
+    """The same on a part of the graph, for each (backbone, aggregator, further options)."""
+    piece = Cut(graph, part, job.size).piece(job.rank)
+    weight = None
+    if graph.weight is not None:
+        weight = graph.weight[torch.from_numpy(Cut(graph, part, job.size).edges(job.rank))]
+    own = torch.from_numpy(piece.nodes)
+    mine = torch.isin(own, train).nonzero().view(-1)
+    found = {}
+    for backbone, aggr, options in cases:
+        part_graph = distributed_graph(piece, job, weight)
+        model = model_for(backbone, aggr, x, int(y.max()) + 1, **dict(options))
+        found[backbone, aggr, options] = learned(
+            model, x[own], part_graph, y[own], mine, len(train), job
+        )
+    return found
+
+
+def measure(job: Job, graph: Graph, part, x, backbone, aggr):
+    """Maxness of every layer, the halo's traffic, and what the rank holds."""
+    piece = Cut(graph, part, job.size).piece(job.rank)
+    own = torch.from_numpy(piece.nodes)
+    part_graph = distributed_graph(piece, job)
+    model = model_for(backbone, aggr, x, 3)
+    model(x[own], part_graph)  # prepares the graph
+    traffic = part_graph.halo.traffic
+    before = (traffic.rows, traffic.bytes)
+    model(x[own], part_graph).sum().backward()
+    moved = (traffic.rows - before[0], traffic.bytes - before[1])
+    local = part_graph.local
+    holds = (local.num_dst, local.num_src, local.num_edges)
+    return model.maxness(x[own], part_graph), moved, len(piece.send), len(piece.halo), holds
