@@ -20,6 +20,7 @@ ORDER = (
     "report",
     "bench",
     "cli",
+    "__main__",
 )
 PACKAGE = Path(__file__).parents[1] / "src" / "meanmax"
 
