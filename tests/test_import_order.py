@@ -21,6 +21,7 @@ ORDER = (
     "report",
     "bench",
     "cli",
+    "__main__",
 )
 PACKAGE = Path(__file__).parents[1] / "src" / "meanmax"
 

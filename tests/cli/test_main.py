@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 from click.testing import CliRunner
 
 from meanmax.cli import main
@@ -13,3 +16,11 @@ def test_help_lists_the_commands():
     result = CliRunner().invoke(main, ["--help"])
     assert result.exit_code == 0
     assert "bench" in result.stdout
+
+
+def test_the_package_runs_as_a_module():
+    command = [sys.executable, "-m", "meanmax", "nothing"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 2
+    assert "Usage: python -m meanmax" in result.stderr
+    assert "No such command 'nothing'" in result.stderr

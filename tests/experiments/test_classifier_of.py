@@ -13,16 +13,21 @@ from meanmax.experiments.plan import Plan
 
 @pytest.fixture(scope="module")
 def several(tmp_path_factory):
-    """Four small graphs with two labels per node, as a file."""
-    path = tmp_path_factory.mktemp("graphs") / "several.npz"
+    """Four small graphs with two labels per node, as files: parts that are whole graphs, and test
+    nodes in a training graph.
+    """
+    folder = tmp_path_factory.mktemp("graphs")
     rng = np.random.default_rng(0)
     graph = np.repeat(np.arange(4), 15)
     edges = rng.integers(0, 15, (120, 2)) + 15 * rng.integers(0, 4, (120, 1))
     labels = rng.integers(0, 2, (60, 2))
     x = rng.normal(size=(60, 5)) + 2 * np.pad(labels, ((0, 0), (0, 3)))
     split = np.array([0, 0, 1, 2])[graph]
-    np.savez(path, edges=edges, features=x, labels=labels, graph_id=graph, split=split)
-    return str(path)
+    mixed = np.where(np.arange(60) < 5, 2, split)
+    given = {"edges": edges, "features": x, "labels": labels, "graph_id": graph}
+    np.savez(folder / "several.npz", **given, split=split)
+    np.savez(folder / "mixed.npz", **given, split=mixed)
+    return folder
 
 
 @pytest.mark.parametrize("settings_name", ["tuned", "published"])
@@ -30,18 +35,20 @@ def several(tmp_path_factory):
     ("backbone", "aggr"),
     [("gcn", "none"), ("gcn", "lp"), ("gat", "poly"), ("cat", "softmax"), ("gcn", "pyg-softmax")],
 )
-@pytest.mark.parametrize("source", ["karate", "several"])
-def test_as_in_a_table(source, backbone, aggr, settings_name, several):
-    source = several if source == "several" else source
+@pytest.mark.parametrize(
+    ("source", "scheme"), [("karate", None), ("several.npz", None), ("mixed.npz", "given")]
+)
+def test_as_in_a_table(source, scheme, backbone, aggr, settings_name, several):
+    source = source if source == "karate" else str(several / source)
     overrides = {"epochs": 6, "hidden": 16}
-    plan = Plan(DataRef(source), [backbone], [aggr], [3], settings_name, None, overrides)
+    plan = Plan(DataRef(source), [backbone], [aggr], [3], settings_name, scheme, overrides)
     dataset = load(source)
     (task,) = plan.tasks(dataset)
     result = execute(task)
     row, artefact = result.row, result.artefact
     assert row.status == "ok", row.error
 
-    split = make_split(dataset, None, 3)
+    split = make_split(dataset, scheme, 3)
     model = classifier_of(backbone, aggr, task.spec.settings, seed=3)
     names = class_names_of(dataset)
     inputs = (dataset.graph(), dataset.x)

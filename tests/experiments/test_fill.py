@@ -14,7 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from meanmax.experiments import fill as filling
+from meanmax.experiments.row import Result
 from meanmax.experiments.store import Store
+
+from .filling import Spec, Task
+from .made_runs import failed
 
 PROGRAM = Path(__file__).with_name("filling.py")
 NUMBER = 12
@@ -157,3 +162,23 @@ def test_another_process_takes_over(server, folder):
     wait_until(lambda: not is_there(second))
     assert_each_run_once(folder)
     assert traces(folder)["00"] == [first, second]
+
+
+def test_what_another_process_retries_in_vain_is_not_retried_here(folder, monkeypatch):
+    store, other = Store(folder), Store(folder)
+    lost, key = failed(1), failed(1).key
+    store.add(Result(lost, {}))
+    assert other.claim(key, failures=1) == "mine"
+    # While this process waits for the other one, that one fails again.
+    monkeypatch.setattr(filling.time, "sleep", lambda _: other.add(Result(lost, {})))
+    task, made = Task(Spec(key), ""), []
+
+    def run(task):
+        made.append(task.spec.key)
+        return Result(lost, {})
+
+    workers = filling.Workers(jobs=1)
+    assert filling.fill(store, [task], workers, retry_failed=True, run=run) == []
+    assert made == [] and store.rows()[0].attempt == 1
+    (row,) = filling.fill(store, [task], workers, retry_failed=True, run=run)
+    assert made == [key] and row.attempt == 2

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from meanmax.experiments.execute import model_of, schedule_of
+from meanmax.experiments.classifier_of import params_of
 from meanmax.experiments.run_spec import RunSpec
 from meanmax.experiments.settings_files import (
     KINDS,
@@ -14,6 +14,7 @@ from meanmax.experiments.settings_files import (
 )
 from meanmax.graph import Graph
 from meanmax.models import BACKBONES
+from meanmax.training.classifier_model import model_of, schedule_of
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -51,10 +52,11 @@ def test_every_combination_can_be_built_and_scheduled(name, backbone, aggr, data
     settings = settings_for(name, backbone, aggr, data)
     spec = RunSpec(data, "d", "random", 0, "s", 0, backbone, aggr, settings)
     graph = Graph.from_edge_index([[0, 1], [1, 0]], 2)
-    model = model_of(spec, 4, 3, 2, graph)
+    params = params_of(spec)
+    model = model_of(params, 4, 3, num_nodes=2, graph=graph)
     assert len(model.layers) == settings["layers"]
     assert bool(model.learned()) == (aggr in ("lp", "poly", "softmax"))
-    assert schedule_of(settings).epochs == settings["epochs"]
+    assert schedule_of(params).epochs == settings["epochs"]
 
 
 def test_a_baseline_does_not_depend_on_what_is_asked_of_aggregators():

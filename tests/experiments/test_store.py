@@ -59,10 +59,23 @@ def test_attempts_are_counted_and_the_last_one_shown(store):
     assert store.finished() == {row(1).key}
     assert store.finished(failed=False) == set()
     assert store.claim(row(1).key) == "done"
-    assert store.claim(row(1).key, failed=False) == "mine"
+    assert store.failures() == {row(1).key: 1}
+    assert store.claim(row(1).key, failures=1) == "mine"
     assert store.add(result(1)).attempt == 1
     assert store.rows() == [row(1, attempt=1)]
-    assert store.claim(row(1).key, failed=False) == "done"
+    assert store.claim(row(1).key, failures=1) == "done"
+    assert store.failures() == {}
+
+
+def test_a_failed_run_is_tried_again_by_one_process_only(store):
+    other, key = Store(store.folder), row(1).key
+    store.add(Result(failed(1), {}))
+    known = store.failures()[key]
+    assert store.claim(key, failures=known) == "mine"
+    assert other.claim(key, failures=known) == "taken"
+    assert store.add(Result(failed(1), {})).attempt == 1
+    assert other.claim(key, failures=known) == "done"
+    assert other.claim(key, failures=other.failures()[key]) == "mine"
 
 
 def test_a_claim_holds_as_long_as_its_owner_lives(store):

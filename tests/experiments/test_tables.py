@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from meanmax.experiments.ablation import effects, variants
+from meanmax.experiments.ablation import ablation, variants
 from meanmax.experiments.claims import claims, summary
 from meanmax.experiments.settings_files import settings_for
 from meanmax.experiments.tables import SETS, table
@@ -110,7 +110,7 @@ def test_ablation_variants_change_what_they_say():
 def test_ablation_is_against_the_published_baseline():
     rows = cora("none", [80.0, 82.0]) + cora("lp", [81.0, 83.5])
     rows += cora("lp", [70.0, 71.0], overrides={"nonlinear": "all"}, tag="all")
-    listed = [effect for effect in effects(rows, ["cora"]) if effect.variant is not None]
+    listed = [effect for effect in ablation(rows, ["cora"]).effects if effect.variant is not None]
     found = {(effect.variant.aggr, effect.variant.name): effect for effect in listed}
     assert found["lp", "as published"].difference == pytest.approx(1.25)
     assert found["lp", "in all layers"].difference == pytest.approx(-10.5)

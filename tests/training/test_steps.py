@@ -92,6 +92,18 @@ def test_a_fixed_parameter_takes_no_steps_of_its_own():
     assert float(net.learned()["layers.0.p"]) == 2.0
 
 
+@pytest.mark.parametrize("kind", ["joint", "alternating"])
+@pytest.mark.parametrize("aggr, options", [(None, {}), ("lp", {"aggr_options": {"learn": False}})])
+def test_a_limit_on_gradients_that_are_not_there_changes_nothing(kind, aggr, options):
+    weights = []
+    for clip in (None, 3.0):
+        net = model(aggr, **options)
+        train(net, small(), Schedule(epochs=2, schedule=kind, aggregator_clip=clip))
+        weights.append(net.state_dict())
+    for name, value in weights[0].items():
+        assert torch.equal(value, weights[1][name]), name
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -19,6 +19,7 @@ from meanmax.experiments.comparison import compare as compared
 from meanmax.experiments.execute import DataRef
 from meanmax.experiments.fill import Workers, fill
 from meanmax.experiments.plan import Plan
+from meanmax.experiments.revisions import revision_notes
 from meanmax.experiments.selection import Selected, without_folder
 from meanmax.experiments.store import DEFAULT_STORE, Store
 from meanmax.report.page import write_report
@@ -100,7 +101,7 @@ def compare(
         keys = {task.spec.key for task in tasks}
         rows = [row for row in store.rows() if row.key in keys]
         name = "accuracy" if dataset.task == "multiclass" else "micro-F1"
-        chosen = Selected(rows, [])
+        chosen = Selected(rows, revision_notes(rows))
         result = compared(chosen, backbone, aggrs, data=plan.name_of(dataset), name=name)
         described = _described(settings_name, overrides, scheme)
         files = write_comparison(result, rows, out, described)

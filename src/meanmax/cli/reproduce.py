@@ -24,7 +24,7 @@ from meanmax.cli.paper_table import (
 )
 from meanmax.cli.run_bars import run_bar
 from meanmax.data import CATALOG, load, statistics
-from meanmax.experiments.ablation import effects
+from meanmax.experiments.ablation import ablation
 from meanmax.experiments.check import check_methods, check_splits
 from meanmax.experiments.claims import claims, summary
 from meanmax.experiments.execute import Task
@@ -147,9 +147,11 @@ def reproduce(
             for number in wish.tables:
                 found[f"table{number}"] = _table(wish, rows, number, show)
             if wish.ablation:
-                listed = effects(rows, wish.ablation_sets(), wish.splits)
-                found["ablation"] = [effect.as_dict() for effect in listed]
-                show(effects_grid(listed))
+                ablated = ablation(rows, wish.ablation_sets(), wish.splits)
+                found["ablation"] = [effect.as_dict() for effect in ablated.effects]
+                show(effects_grid(ablated.effects))
+                for note in ablated.notes:
+                    show(note)
     if wish.figures:
         ctx.invoke(
             figure, name="all", store=store, data_dir=data_dir, out=figures, silent=print_json

@@ -12,8 +12,9 @@ from typing import Any
 
 from meanmax.experiments.comparison import BASELINE, compare
 from meanmax.experiments.plain import plain
+from meanmax.experiments.revisions import revision_notes
 from meanmax.experiments.row import Row
-from meanmax.experiments.selection import select
+from meanmax.experiments.selection import Selected, select
 from meanmax.experiments.settings_files import settings_for
 from meanmax.experiments.tables import SCHEMES
 
@@ -71,6 +72,19 @@ class Effect:
         return found
 
 
+@dataclass(frozen=True)
+class Ablation:
+    r"""What all variants came to.
+
+    Args:
+        effects (list): One for each variant and data set, the baselines first.
+        notes (list): What else a reader has to know.
+    """
+
+    effects: list[Effect]
+    notes: list[str]
+
+
 @cache
 def variants() -> tuple[Variant, ...]:
     r"""All variants, in the order of the file."""
@@ -85,9 +99,9 @@ def variants() -> tuple[Variant, ...]:
     return tuple(found)
 
 
-def effects(
+def ablation(
     rows: Sequence[Row], data: Sequence[str], splits: int | None = None, backbone: str = "gcn"
-) -> list[Effect]:
+) -> Ablation:
     r"""What every variant came to, each against the baseline with the published settings.
 
     Args:
@@ -96,22 +110,29 @@ def effects(
         splits (int, optional): How many splits, from seed 0 on. (default: all there are)
         backbone (str, optional): The backbone. (default: :obj:`"gcn"`)
     """
-    return [
-        _effect(rows, name, splits, backbone, variant)
-        for name in data
-        for variant in (None, *variants())
-    ]
+    found: list[Effect] = []
+    shown: dict[str, Row] = {}
+    for name in data:
+        for variant in (None, *variants()):
+            chosen = _chosen(rows, name, splits, variant)
+            found.append(_effect(chosen, name, backbone, variant))
+            aggr = BASELINE if variant is None else variant.aggr
+            shown |= {row.key: row for row in chosen.of(backbone, aggr).values()}
+    return Ablation(found, revision_notes(list(shown.values())))
 
 
-def _effect(
-    rows: Sequence[Row], data: str, splits: int | None, backbone: str, variant: Variant | None
-) -> Effect:
+def _chosen(
+    rows: Sequence[Row], data: str, splits: int | None, variant: Variant | None
+) -> Selected:
     def wanted(backbone: str, aggr: str, data: str) -> dict[str, Any]:
         overrides = variant.overrides if variant is not None and aggr != BASELINE else {}
         return settings_for(SETTINGS, backbone, aggr, data, overrides)
 
+    return select(rows, data, wanted, SCHEMES.get(data), splits)
+
+
+def _effect(chosen: Selected, data: str, backbone: str, variant: Variant | None) -> Effect:
     aggr = BASELINE if variant is None else variant.aggr
-    chosen = select(rows, data, wanted, SCHEMES.get(data), splits)
     line = compare(chosen, backbone, [BASELINE, aggr], data=data).lines[-1]
     pair = line.paired
     learned = [mean for mean, _, _ in line.learned.values()]

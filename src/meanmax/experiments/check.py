@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import torch
 
 from meanmax.data import DataError, Dataset, make_split
-from meanmax.experiments.execute import Task, model_of, schedule_of
+from meanmax.experiments.classifier_of import params_of
+from meanmax.experiments.execute import Task
 from meanmax.experiments.settings_files import SettingsError
 from meanmax.graph import Graph
+from meanmax.training.classifier_model import check_parameters, model_of, schedule_of
 
 
 def check_splits(tasks: Sequence[Task], dataset: Dataset) -> None:
@@ -46,8 +48,10 @@ def check_methods(tasks: Sequence[Task], dataset: Dataset) -> None:
     pair = Graph.from_edge_index([[0, 1], [1, 0]], 2)
     for (backbone, aggr), spec in methods.items():
         try:
-            schedule_of(spec.settings)
+            params = params_of(spec)
+            check_parameters(params)
+            schedule_of(params)
             with torch.random.fork_rng(devices=[]):
-                model_of(spec, 4, 2, 2, pair)
+                model_of(params, 4, 2, num_nodes=2, graph=pair)
         except (TypeError, ValueError) as error:
             raise SettingsError(f"{backbone}+{aggr}: {error}") from error

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from meanmax.data import Dataset
+from meanmax.experiments.run_spec import RunSpec
 from meanmax.experiments.settings_files import (
     AGGREGATOR,
     KINDS,
@@ -50,6 +51,17 @@ def classifier_of(
         schedule_options=schedule or None,
         seed=seed,
     )
+
+
+def params_of(spec: RunSpec) -> dict[str, Any]:
+    r"""The parameters of the classifier of a run, from which its model and schedule are made.
+
+    Args:
+        spec (RunSpec): The run.
+    """
+    classifier = classifier_of(spec.backbone, spec.aggr, spec.settings, seed=spec.seed)
+    params: dict[str, Any] = classifier.get_params()
+    return params
 
 
 def class_names_of(dataset: Dataset) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from meanmax.data import Dataset, fingerprint, load, make_split
+from meanmax.experiments.classifier_of import params_of
 from meanmax.experiments.clusters import cluster_scores
 from meanmax.experiments.machine import commit, cpu_model, versions
 from meanmax.experiments.prepared import Prepared, prepare
@@ -21,10 +22,10 @@ from meanmax.experiments.quiet import is_quiet, run_ended, was_quiet
 from meanmax.experiments.resume import SpareCheckpoint, train_or_resume
 from meanmax.experiments.row import Artefact, Result, Row, Status
 from meanmax.experiments.run_spec import RunSpec, split_hash
-from meanmax.experiments.settings_files import AGGREGATOR, MODEL, STEPS_ON_AGGREGATORS, TRAINING
 from meanmax.graph import Graph
-from meanmax.models import PEERS, Trainable, build_model, build_peer
+from meanmax.models import Trainable
 from meanmax.training import History, Schedule, TrainingError, train
+from meanmax.training.classifier_model import model_of, schedule_of
 from meanmax.training.loop import OnEpoch
 
 
@@ -96,44 +97,6 @@ def failed_row(task: Task, status: Status, error: str) -> Row:
     return Row(**_facts(task), status=status, error=error)
 
 
-def model_of(
-    spec: RunSpec, num_features: int, num_classes: int, num_nodes: int | None, graph: Graph
-) -> Trainable:
-    r"""The model of a run, from PyTorch's generator.
-
-    Args:
-        spec (RunSpec): The run.
-        num_features (int): Channels of the features.
-        num_classes (int): Classes or labels.
-        num_nodes (int, optional): The nodes of the one graph that CAT is trained on.
-        graph (Graph): The training graph, whose degrees PNA wants to know.
-    """
-    chosen = {name: value for name, value in spec.settings.items() if name in MODEL}
-    hidden = chosen.pop("hidden")
-    if spec.aggr in PEERS:
-        return build_peer(
-            spec.backbone, spec.aggr, num_features, hidden, num_classes, **chosen, graph=graph
-        )
-    if spec.backbone == "cat":
-        chosen["num_nodes"] = num_nodes
-    options = {name: value for name, value in spec.settings.items() if name in AGGREGATOR}
-    return build_model(
-        spec.backbone,
-        spec.aggr,
-        num_features,
-        hidden,
-        num_classes,
-        **chosen,
-        aggr_options=options or None,
-    )
-
-
-def schedule_of(settings: dict[str, Any]) -> Schedule:
-    r"""The training schedule among settings."""
-    names = (*TRAINING, *STEPS_ON_AGGREGATORS)
-    return Schedule(**{name: settings[name] for name in names if name in settings})
-
-
 def _result(task: Task, on_epoch: OnEpoch | None, *, alone: bool) -> Result:
     spec = task.spec
     dataset, graph, hashed = _loaded(task.data)
@@ -153,15 +116,17 @@ def _result(task: Task, on_epoch: OnEpoch | None, *, alone: bool) -> Result:
         batch_graphs=spec.settings.get("batch_graphs", 2),
         structure_channels=dataset.num_classes if spec.backbone == "cat" else None,
     )
-    first = prepared.problem.samples[0]
+    params = params_of(spec)
+    sizes = (dataset.num_features, dataset.num_classes)
     num_nodes = None if prepared.inductive else dataset.num_nodes
+    first = prepared.problem.samples[0].graph
 
     def new_model() -> Trainable:
         torch.manual_seed(spec.seed)
-        return model_of(spec, dataset.num_features, dataset.num_classes, num_nodes, first.graph)
+        return model_of(params, *sizes, num_nodes=num_nodes, graph=first)
 
     with torch.random.fork_rng(devices=[]):
-        model, history = _trained(new_model, prepared, task, on_epoch)
+        model, history = _trained(new_model, schedule_of(params), prepared, task, on_epoch)
     metrics, artefact = _judged(model, prepared, history, spec)
     row = Row(
         **_facts(task),
@@ -182,9 +147,12 @@ def _result(task: Task, on_epoch: OnEpoch | None, *, alone: bool) -> Result:
 
 
 def _trained(
-    new_model: Callable[[], Trainable], prepared: Prepared, task: Task, on_epoch: OnEpoch | None
+    new_model: Callable[[], Trainable],
+    schedule: Schedule,
+    prepared: Prepared,
+    task: Task,
+    on_epoch: OnEpoch | None,
 ) -> tuple[Trainable, History]:
-    schedule = schedule_of(task.spec.settings)
     if task.checkpoints is None:
         model = new_model()
         return model, train(model, prepared.problem, schedule, on_epoch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -50,8 +50,8 @@ def fill(
         store (Store): Where rows go.
         tasks (sequence): The runs.
         workers (Workers): Who makes them.
-        retry_failed (bool, optional): Whether runs that failed are made again.
-            (default: :obj:`False`)
+        retry_failed (bool, optional): Whether runs that failed before are made again, once,
+            whoever makes them. (default: :obj:`False`)
         on_row (callable, optional): Called with each row that was made here.
         run (callable, optional): What makes a run. (default: :func:`execute`)
 
@@ -61,10 +61,11 @@ def fill(
     made: list[Row] = []
     claimed: set[str] = set()
     waiting = _unique(tasks)
+    failures = store.failures() if retry_failed else {}
     try:
         while waiting:
             left: list[Task] = []
-            mine = _claimed(store, waiting, left, claimed, workers, retry_failed)
+            mine = _claimed(store, waiting, left, claimed, workers, failures)
             first = next(mine, None)
             if first is not None:  # no workers are started for nothing
                 for task, outcome in in_parallel(
@@ -93,13 +94,13 @@ def _claimed(
     left: list[Task],
     claimed: set[str],
     workers: Workers,
-    retry_failed: bool,
+    failures: Mapping[str, int],
 ) -> Iterator[Task]:
     r"""The tasks that could be had, taken one by one; others' go to :obj:`left`."""
-    done = store.finished(failed=not retry_failed)
+    done = store.finished() - failures.keys()
     for task in tasks:
         key = task.spec.key
-        answer = "done" if key in done else store.claim(key, failed=not retry_failed)
+        answer = "done" if key in done else store.claim(key, failures=failures.get(key, 0))
         if answer == "taken":
             left.append(task)
         elif answer == "mine":

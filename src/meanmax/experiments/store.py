@@ -73,22 +73,31 @@ class Store:
         with self._connection() as connection:
             return {key for (key,) in connection.execute(query)}
 
-    def claim(self, key: str, *, failed: bool = True) -> str:
+    def failures(self) -> dict[str, int]:
+        r"""The runs of which all attempts failed, and how many those were."""
+        query = (
+            'SELECT "key", count(*) FROM runs GROUP BY "key" HAVING count(*) = '
+            "sum(status = 'failed')"
+        )
+        with self._connection() as connection:
+            return dict(connection.execute(query).fetchall())
+
+    def claim(self, key: str, *, failures: int = 0) -> str:
         r"""Takes a run for this process, unless it is done or another living process has it.
 
         Args:
             key (str): The run.
-            failed (bool, optional): Whether a failed attempt counts as done.
-                (default: :obj:`True`)
+            failures (int, optional): So many failed attempts, those that :meth:`failures` knew
+                when this process began, do not count as done. A later one does: another process
+                tried again meanwhile. (default: :obj:`0`)
 
         Returns:
             :obj:`"mine"`, :obj:`"done"` or :obj:`"taken"`.
         """
         owner = self._own()
         with self._connection() as connection, transaction(connection):
-            done = 'SELECT 1 FROM runs WHERE "key" = ?'
-            done += "" if failed else " AND status != 'failed'"
-            if connection.execute(done, (key,)).fetchone():
+            done = "SELECT 1 FROM runs WHERE \"key\" = ? AND (status != 'failed' OR attempt >= ?)"
+            if connection.execute(done, (key, failures)).fetchone():
                 return "done"
             found = connection.execute("SELECT owner FROM claims WHERE key = ?", (key,)).fetchone()
             if found is not None and found[0] != owner.name:

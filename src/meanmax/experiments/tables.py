@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from meanmax.experiments.comparison import BASELINE, Comparison, compare, mean_and_std
 from meanmax.experiments.paper_tables import Published, paper_value
 from meanmax.experiments.plain import plain
+from meanmax.experiments.revisions import revision_notes
 from meanmax.experiments.row import Row
 from meanmax.experiments.selection import scores, select
 from meanmax.experiments.settings_files import settings_for
@@ -73,7 +74,7 @@ class Tabled:
         number (int): The paper's number.
         cells (list): All cells, by method and data set.
         comparisons (list): For each backbone and data set, the aggregators against the baseline.
-        notes (list): Rows that were left out.
+        notes (list): Rows that were left out, and what made the others.
     """
 
     number: int
@@ -110,6 +111,7 @@ def table(
     """
     metric = METRIC[number]
     cells, comparisons, notes = [], [], []
+    shown: list[Row] = []
     for name in data:
         chosen = select(
             rows,
@@ -124,10 +126,11 @@ def table(
         for backbone in backbones:
             for aggr in aggrs:
                 own = chosen.of(backbone, aggr)
+                shown += own.values()
                 cells.append(_cell(number, backbone, aggr, name, list(own.values()), metric))
             if BASELINE in aggrs and chosen.of(backbone, BASELINE):
                 comparisons.append(compare(chosen, backbone, aggrs, data=name, metric=metric))
-    return Tabled(number, cells, comparisons, notes)
+    return Tabled(number, cells, comparisons, notes + revision_notes(shown))
 
 
 def _cell(number: int, backbone: str, aggr: str, data: str, rows: list[Row], metric: str) -> Cell:

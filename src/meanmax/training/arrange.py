@@ -2,7 +2,7 @@ r"""Nodes of one graph, or of a batch of graphs, as a problem to train on."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -16,17 +16,34 @@ from meanmax.training.scaling import Scaling
 
 @dataclass(frozen=True, eq=False)
 class Arranged:
-    r"""What a classifier is trained on.
+    r"""What a model is trained on.
 
     Args:
         problem (Problem): Training and validation nodes.
+        x (Tensor or SparseFeatures): Features of all nodes, on a common scale if that is wanted.
+        graph (Graph): The graph, or the batch.
         scaling (Scaling): How features are brought to a common scale, if they are.
         inductive (bool): Whether training and validation nodes are in graphs of their own.
+        structure_channels (int, optional): Channels of CAT's embeddings of several graphs.
     """
 
     problem: Problem
+    x: Features
+    graph: Graph
     scaling: Scaling
     inductive: bool
+    structure_channels: int | None
+
+    def sample(self, nodes: Nodes) -> Sample:
+        r"""Some nodes as a model meets them that was trained on the problem: in all of the graph,
+        or in the graphs of a batch that hold them.
+
+        Args:
+            nodes (Nodes): The nodes.
+        """
+        if not self.inductive:
+            return Sample(self.x, self.graph, nodes)
+        return joined(graph_samples(self.x, self.graph, nodes, self.structure_channels))
 
 
 def arrange(
@@ -42,6 +59,8 @@ def arrange(
     r"""One sample of everything; or one for each training graph, if there are several graphs of
     which none holds both training and validation nodes.
 
+    Nothing else has a say in it, where test nodes are least of all: they are not known here.
+
     Args:
         x (Tensor or SparseFeatures): Features of all nodes.
         graph (Graph): The graph, or the batch.
@@ -52,17 +71,18 @@ def arrange(
         batch_graphs (int): Graphs per batch.
         structure_channels (int, optional): Channels of CAT's embeddings of several graphs.
     """
-    if not _is_apart(graph, nodes, val):
-        scaling = Scaling.of(x)
-        x = scaling(x) if scale else x
-        samples = [Sample(x, graph, nodes)]
-        problem = Problem(samples, None if val is None else Sample(x, graph, val))
-        return Arranged(problem, scaling, inductive=False)
-    scaling = Scaling.of(rows_of(x, nodes.index))
+    inductive = _is_apart(graph, nodes, val)
+    scaling = Scaling.of(rows_of(x, nodes.index) if inductive else x)
     x = scaling(x) if scale else x
-    samples = graph_samples(x, graph, nodes, structure_channels)
-    held = None if val is None else joined(graph_samples(x, graph, val, structure_channels))
-    return Arranged(Problem(samples, held, batch_graphs), scaling, inductive=True)
+    channels = structure_channels
+    samples = [Sample(x, graph, nodes)]
+    if inductive:
+        samples = graph_samples(x, graph, nodes, channels)
+    problem = Problem(samples, None, batch_graphs)
+    arranged = Arranged(problem, x, graph, scaling, inductive, channels)
+    if val is None:
+        return arranged
+    return replace(arranged, problem=replace(problem, val=arranged.sample(val)))
 
 
 def _is_apart(graph: Graph, nodes: Nodes, val: Nodes | None) -> bool:

@@ -96,9 +96,11 @@ class Steps:
             return value
         (loss if extra is None else loss + extra).backward()  # type: ignore[no-untyped-call]
         self.ranks.share_gradients([p for group in optimizer.param_groups for p in group["params"]])
+        clip = self.schedule.aggregator_clip
         moves_aggregators = self.side is None or optimizer is self.side
-        if self.schedule.aggregator_clip is not None and moves_aggregators and self.aggregators:
-            clip_grad_value_(self.aggregators, self.schedule.aggregator_clip)
+        # A baseline has nothing to clip, and PyTorch refuses an empty list.
+        if clip is not None and moves_aggregators and self.aggregators:
+            clip_grad_value_(self.aggregators, clip)
         optimizer.step()
         return value
 
