@@ -17,6 +17,10 @@ class LazyGroup(click.Group):
         "compare": ("meanmax.cli.compare:compare", "Train aggregators on the same splits."),
         "data": ("meanmax.cli.data:data", "List, show, fetch and check data sets."),
         "figure": ("meanmax.cli.figure:figure", "Draw figures from stored runs."),
+        "partition": (
+            "meanmax.cli.partition:partition",
+            "Cut a graph into parts for several processes.",
+        ),
         "predict": ("meanmax.cli.predict:predict", "Predict classes with a saved model."),
         "report": ("meanmax.cli.report:report", "Make a page of stored runs."),
         "reproduce": ("meanmax.cli.reproduce:reproduce", "Make the paper's tables anew."),

@@ -142,6 +142,15 @@ def parsed(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 @contextmanager
+def as_clicked(*kinds: type[Exception]) -> Iterator[None]:
+    r"""Errors of these kinds as one line and exit code 1."""
+    try:
+        yield
+    except kinds as error:
+        raise click.ClickException(str(error)) from error
+
+
+@contextmanager
 def clear_errors() -> Iterator[None]:
     r"""What is wrong with input, disk or workers as one line and exit code 1."""
     try:

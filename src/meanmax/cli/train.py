@@ -17,8 +17,11 @@ from meanmax.cli.data_bars import data_bars
 from meanmax.cli.data_tables import print_out
 from meanmax.cli.epoch_bar import epoch_bar
 from meanmax.cli.output_file import check_output, force
+from meanmax.cli.parts import CUTS
+from meanmax.cli.train_distributed import Wanted, train_on_ranks
 from meanmax.cli.train_table import judged, train_table
 from meanmax.data import Dataset, Split, load, make_split
+from meanmax.distributed import LaunchError
 from meanmax.experiments.check import check_methods
 from meanmax.experiments.classifier_of import class_names_of, classifier_of
 from meanmax.experiments.execute import DataRef
@@ -67,6 +70,18 @@ from meanmax.training.tensorboard import TensorBoard, TensorBoardError
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for curves that TensorBoard shows.",
 )
+@click.option(
+    "--distributed",
+    is_flag=True,
+    help="Each process holds a part of the graph: start it with torchrun --nproc-per-node 2 -m "
+    "meanmax train ... Results are those of one process.",
+)
+@click.option(
+    "--cut",
+    type=click.Choice(list(CUTS)),
+    default="metis",
+    help="With --distributed, how the graph is cut, unless --data is a folder of parts.",
+)
 @options.data_dir
 @options.directed
 @options.as_json
@@ -85,6 +100,8 @@ def train(
     keeps: bool,
     every: float,
     board: Path | None,
+    distributed: bool,
+    cut: str,
     data_dir: Path | None,
     directed: bool,
     print_json: bool,
@@ -96,6 +113,18 @@ def train(
     """
     overrides = options.parsed(pairs)
     check_output(out, overwrite=force)
+    if distributed:
+        if board is not None:
+            raise click.ClickException("--tensorboard does not go with --distributed: leave it out")
+        wanted = Wanted(
+            source, backbone, aggr, scheme, split_seed, seed, settings_name, overrides, threads,
+            out, keeps, every, cut, data_dir, directed,
+        )  # fmt: skip
+        with _clear_errors():
+            found = train_on_ranks(wanted)
+        if found is not None:
+            _show(found, print_json)
+        return
     with _clear_errors(), ExitStack() as stack:
         curves = stack.enter_context(TensorBoard(board)) if board is not None else None
         with data_bars() as progress:
@@ -119,6 +148,10 @@ def train(
         facts |= {**judged(classifier, dataset, graph, split), "model": str(out)}
         if checkpoint is not None:
             checkpoint.remove()
+    _show(facts, print_json)
+
+
+def _show(facts: dict[str, Any], print_json: bool) -> None:
     if print_json:
         click.echo(json.dumps(facts, indent=1))
     else:
@@ -189,8 +222,5 @@ def _threads(count: int) -> Iterator[None]:
 @contextmanager
 def _clear_errors() -> Iterator[None]:
     r"""Those of all commands, and what a classifier says about its arguments."""
-    with options.clear_errors():
-        try:
-            yield
-        except (TensorBoardError, ValueError) as error:
-            raise click.ClickException(str(error)) from error
+    with options.clear_errors(), options.as_clicked(LaunchError, TensorBoardError, ValueError):
+        yield

@@ -1,0 +1,59 @@
+r"""A data set cut into the parts of ranks, for the commands that need it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from meanmax.data import Dataset, fingerprint, make_split
+from meanmax.data.splits import default_scheme
+from meanmax.distributed.folder import MANIFEST, Manifest, PartsError, read_manifest, write_parts
+from meanmax.experiments.run_spec import split_hash
+from meanmax.experiments.selection import without_folder
+from meanmax.graph import Graph
+from meanmax.partition import assign_blocks, assign_metis
+
+CUTS: dict[str, Callable[[Graph, int], Tensor]] = {"metis": assign_metis, "blocks": assign_blocks}
+
+
+def is_parts_folder(source: str) -> bool:
+    r"""Whether data were cut already."""
+    path = Path(source)
+    return path.is_dir() and (path / MANIFEST).is_file() and (path / "part-00000").is_dir()
+
+
+def cut_once(
+    dataset: Dataset, scheme: str | None, seed: int, parts: int, method: str, folder: Path
+) -> Manifest:
+    r"""The parts of a data set in a folder, made if they are not there.
+
+    Args:
+        dataset (Dataset): The data, of one graph.
+        scheme (str, optional): How to split; :obj:`None` for what fits.
+        seed (int): The seed of the split.
+        parts (int): How many parts.
+        method (str): :obj:`"metis"` or :obj:`"blocks"`.
+        folder (Path): The folder. Parts of anything else in it are an error.
+    """
+    scheme = scheme or default_scheme(dataset)
+    split = make_split(dataset, scheme, seed)
+    origin: dict[str, Any] = {
+        "data_hash": fingerprint(dataset)[:20],
+        "split": without_folder(scheme),
+        "split_seed": seed,
+        "split_hash": split_hash(split),
+        "split_name": split.name,
+    }
+    if folder.exists():
+        found = read_manifest(folder)
+        if (found.origin, found.parts, found.method) == (origin, parts, method):
+            return found
+        raise PartsError(
+            f"{folder} holds {found.parts} parts by {found.method} of other data or another split: "
+            f"delete it, or name another folder"
+        )
+    part = CUTS[method](dataset.graph(), parts)
+    return write_parts(folder, dataset, split, part, parts, origin=origin, method=method)
