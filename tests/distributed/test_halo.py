@@ -49,3 +49,17 @@ def test_a_part_is_not_copied():
     assert repr(graph) == "DistributedGraph(num_nodes=2, halo=0, num_edges=2, weighted=False)"
     with pytest.raises(TypeError, match="belongs to its process"):
         graph.__reduce__()
+
+
+def test_what_needs_the_whole_graph_is_refused():
+    for said in on_ranks(work.refused, 2, GRAPH):
+        cat, norm, batch = said
+        assert "CAT" in cat and "whole graph" in cat
+        assert "norm='layer'" in norm
+        assert "cannot be batched" in batch
+
+
+def test_a_rank_with_bad_features_says_so_and_the_others_do_not_hang():
+    good, bad = on_ranks(work.fails_alone, 2, GRAPH, 1)
+    assert bad.startswith("NotFiniteError: 'x' must be finite")
+    assert good.startswith("RankError: another rank of this job has stopped")

@@ -62,3 +62,38 @@ def measure(job: Job, graph: Graph, part, x, backbone, aggr):
     local = part_graph.local
     holds = (local.num_dst, local.num_src, local.num_edges)
     return model.maxness(x[own], part_graph), moved, len(piece.send), len(piece.halo), holds
+
+
+def refused(job: Job, graph: Graph):
+    """What is said about what needs the whole graph."""
+    from meanmax.layers import CATConv
+
+    part = torch.arange(graph.num_nodes) % job.size
+    part_graph = distributed_graph(Cut(graph, part, job.size).piece(job.rank), job)
+    x = torch.zeros(part_graph.num_nodes, 4)
+    said = []
+    for call in (
+        lambda: CATConv(4, 2)(x, part_graph, x),
+        lambda: model_for("gcn", "lp", x, 3, norm="batch")(x, part_graph),
+        lambda: Graph.batch([part_graph]),
+    ):
+        try:
+            call()
+            said.append("nothing")
+        except ValueError as error:
+            said.append(str(error))
+    return said
+
+
+def fails_alone(job: Job, graph: Graph, bad_rank: int):
+    """One rank has features that are not numbers; what every rank says about it."""
+    part = torch.arange(graph.num_nodes) % job.size
+    part_graph = distributed_graph(Cut(graph, part, job.size).piece(job.rank), job)
+    x = torch.zeros(part_graph.num_nodes, 4)
+    if job.rank == bad_rank:
+        x[0, 0] = torch.nan
+    try:
+        model_for("gcn", "lp", x, 3)(x, part_graph)
+    except (ValueError, RuntimeError) as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing"

@@ -76,11 +76,6 @@ def _check_method(params: dict[str, Any]) -> None:
             f"graph in one process: choose gcn, masked_gcn, gat, sage or gin with none, lp, poly, "
             f"softmax or max, or train without --distributed"
         )
-    if (params["model_options"] or {}).get("norm") == "batch":
-        raise ValueError(
-            "norm='batch' takes its means over the nodes of one process: use norm='layer' where "
-            "the graph is spread over several"
-        )
 
 
 def _class_names(names: list[str], part: Part) -> tuple[str, ...]:

@@ -227,6 +227,8 @@ class Graph:
         """
         if len(graphs) == 0:
             raise ValueError("a batch needs at least one graph (got none)")
+        if not all(graph.is_whole for graph in graphs):
+            raise ValueError("a part of a graph that is spread over processes cannot be batched")
         structure = join_structures([graph._structure for graph in graphs])
         return cls(structure, join_weights([graph.weight for graph in graphs]))
 
@@ -246,6 +248,11 @@ class Graph:
         :class:`~meanmax.distributed.DistributedGraph`.
         """
         return self
+
+    @property
+    def is_whole(self) -> bool:
+        r"""Whether the whole graph is in this process."""
+        return self.local is self
 
     def sources(self, x: Tensor) -> Tensor:
         r"""What :obj:`local` takes as features of its sources: those of the nodes, and in a graph

@@ -121,6 +121,11 @@ class CATConv(Module):
                 its edges. (default: :obj:`None`)
         """
         graph = as_graph(graph, x, edge_weight)
+        if not graph.is_whole:
+            raise ValueError(
+                "CAT learns an embedding of every node and needs the whole graph in one process "
+                "(got a part of it): choose another layer"
+            )
         x = check_features(x, self.in_channels, graph.num_nodes)
         _check_structure(structure, graph)
         graph = graph.prepared(None, "replace")

@@ -49,7 +49,7 @@ def sparse_spread(x: SparseFeatures, graph: Graph, degree: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _sparse_spread(x: SparseFeatures, graph: Graph, degree: Tensor) -> Tensor:
-    if graph.local is not graph:
+    if not graph.is_whole:
         return _spread_by_columns(x, graph, degree)
     features = x.to(torch.float64).to_scipy()
     weight = own_weight(graph, torch.empty(0, dtype=torch.float64))

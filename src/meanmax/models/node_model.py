@@ -7,7 +7,7 @@ from typing import Any, final
 
 import torch
 from torch import Tensor
-from torch.nn import Module, ModuleList, Parameter
+from torch.nn import BatchNorm1d, Module, ModuleList, Parameter
 from torch.nn.functional import elu, relu
 
 from meanmax.graph import Graph
@@ -165,6 +165,11 @@ class NodeModel(Module):
 
     def _run(self, x: Features, graph: Graph | Tensor, structure: Tensor | None) -> list[Tensor]:
         graph = as_graph(graph, x, None)
+        if not graph.is_whole and any(isinstance(norm, BatchNorm1d) for norm in self.norms):
+            raise ValueError(
+                "norm='batch' takes its means over the nodes of one process: use norm='layer' "
+                "where the graph is spread over several"
+            )
         extra = self._structure_of(graph, structure)
         outs: list[Tensor] = []
         h: Features = x
