@@ -119,8 +119,8 @@ def joined_job(backend: str | None = None) -> Iterator[Job]:
     r"""Joins the job that this process belongs to, and leaves it at the end.
 
     Args:
-        backend (str, optional): :obj:`"gloo"` or :obj:`"nccl"`. (default: gloo, which serves the
-            CPU)
+        backend (str, optional): As :func:`torch.distributed.init_process_group` takes it.
+            (default: gloo, and nccl for tensors on a GPU where there is one)
     """
     rank, size = (os.environ.get(name) for name in ("RANK", "WORLD_SIZE"))
     if rank is None or size is None:
@@ -129,7 +129,8 @@ def joined_job(backend: str | None = None) -> Iterator[Job]:
             "torchrun --nproc-per-node 2 -m meanmax train --distributed ..."
         )
     with peers_needed():
-        dist.init_process_group(backend or "gloo", timeout=SETUP)
+        usual = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        dist.init_process_group(backend or usual, timeout=SETUP)
         group = dist.new_group(timeout=PATIENCE)
     try:
         yield Job(int(rank), int(size), group)
