@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from meanmax.experiments.classifier_of import params_of
+from meanmax.experiments.rules import read_rules
 from meanmax.experiments.run_spec import RunSpec
 from meanmax.experiments.settings_files import (
     KINDS,
     NAMES,
     SettingsError,
-    _content,
     parse_overrides,
     settings_for,
 )
@@ -19,7 +19,7 @@ from meanmax.training.classifier_model import model_of, schedule_of
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_setting_of_the_files_is_known_and_of_its_type(name):
-    content = _content(name)
+    content = read_rules(name)
     tables = [content["default"], *content["rule"]]
     for table in tables:
         for key, value in table.items():

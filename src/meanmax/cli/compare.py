@@ -12,16 +12,15 @@ from meanmax.cli import options
 from meanmax.cli.comparison_table import comparison_grid, write_comparison
 from meanmax.cli.data_bars import data_bars
 from meanmax.cli.data_tables import print_out
-from meanmax.cli.run_bars import run_bar
+from meanmax.cli.filled import filled
 from meanmax.data import load
 from meanmax.experiments.check import check_methods, check_splits
 from meanmax.experiments.comparison import compare as compared
-from meanmax.experiments.execute import DataRef
-from meanmax.experiments.fill import Workers, fill
-from meanmax.experiments.plan import Plan
+from meanmax.experiments.fill import Workers
+from meanmax.experiments.plan import Plan, reference
 from meanmax.experiments.revisions import revision_notes
 from meanmax.experiments.selection import Selected, without_folder
-from meanmax.experiments.store import DEFAULT_STORE, Store
+from meanmax.experiments.store import DEFAULT_STORE
 from meanmax.report.page import write_report
 
 
@@ -79,7 +78,7 @@ def compare(
         with data_bars() as progress:
             dataset = load(source, data_dir=data_dir, directed=directed, progress=progress)
         plan = Plan(
-            data=_reference(source, data_dir, directed),
+            data=reference(source, data_dir, directed),
             backbones=[backbone],
             aggrs=aggrs,
             splits=range(splits),
@@ -90,16 +89,7 @@ def compare(
         tasks = plan.tasks(dataset)
         check_splits(tasks, dataset)
         check_methods(tasks, dataset)
-        store = Store(out)
-        try:
-            done = store.finished(failed=not retry_failed) & {task.spec.key for task in tasks}
-            with run_bar(len(tasks), len(done)) as on_row:
-                workers = Workers(jobs, threads, engine)
-                fill(store, tasks, workers, retry_failed=retry_failed, on_row=on_row)
-        finally:
-            store.close()
-        keys = {task.spec.key for task in tasks}
-        rows = [row for row in store.rows() if row.key in keys]
+        rows = filled(out, tasks, Workers(jobs, threads, engine), retry_failed=retry_failed)
         name = "accuracy" if dataset.task == "multiclass" else "micro-F1"
         chosen = Selected(rows, revision_notes(rows))
         result = compared(chosen, backbone, aggrs, data=plan.name_of(dataset), name=name)
@@ -126,14 +116,8 @@ def compare(
         raise click.ClickException(_all_failed(result.as_dict()))
 
 
-def _reference(source: str, data_dir: Path | None, directed: bool) -> DataRef:
-    r"""The data for workers, which may run in another folder."""
-    if Path(source).exists():
-        source = str(Path(source).resolve())
-    return DataRef(source, str(data_dir.resolve()) if data_dir else None, directed)
-
-
 def _described(settings_name: str, overrides: dict[str, Any], scheme: str | None) -> str:
+    settings_name = Path(settings_name).name
     changed = [f"{name}={value}" for name, value in overrides.items()]
     changed += [] if scheme is None else [f"splits {without_folder(scheme)}"]
     return ", ".join([settings_name, *changed])

@@ -26,6 +26,7 @@ class LazyGroup(click.Group):
         "reproduce": ("meanmax.cli.reproduce:reproduce", "Make the paper's tables anew."),
         "results": ("meanmax.cli.results:results", "Show, export and merge runs."),
         "train": ("meanmax.cli.train:train", "Train one model and save it."),
+        "tune": ("meanmax.cli.tune:tune", "Search settings on validation nodes."),
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:

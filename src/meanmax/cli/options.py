@@ -13,6 +13,7 @@ import click
 from meanmax.cli.data_options import as_json, data_dir, directed
 from meanmax.data import DataError
 from meanmax.experiments.engine import ENGINES, EngineError
+from meanmax.experiments.rules import check_settings_name
 from meanmax.experiments.settings_files import NAMES, SettingsError, parse_overrides
 from meanmax.experiments.store import DEFAULT_STORE, StoreError
 from meanmax.layers.neighbourhood import AGGREGATORS
@@ -30,12 +31,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 AGGR_NAMES = ("none", *AGGREGATORS, *PEERS)
 POSITIVE = click.IntRange(min=1)
 
-settings = click.option(
-    "--settings",
-    "settings_name",
-    type=click.Choice(NAMES),
-    default="tuned",
-    help="Settings file: what the paper and its code give, or our own choice for any graph.",
+SETTINGS_HELP = (
+    "Settings: 'published', what the paper and its code give; 'tuned', our own choice for any "
+    "graph; or a .toml file of yours."
 )
 overrides = click.option(
     "--set",
@@ -131,6 +129,35 @@ BACKBONE = OneName("backbone", tuple(BACKBONES))
 AGGRS = Names("aggregator", AGGR_NAMES)
 BACKBONE_NAMES = Names("backbone", tuple(BACKBONES))
 BACKBONE_HELP = f"Layers: {', '.join(BACKBONES)}."
+
+
+class Settings(click.ParamType):  # type: ignore[type-arg]
+    r"""A settings file of the package by its name, or one's own by its path."""
+
+    name = "name|file.toml"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        r"""The name or the path."""
+        try:
+            check_settings_name(str(value))
+        except SettingsError as error:
+            self.fail(str(error), param)
+        return str(value)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[click.shell_completion.CompletionItem]:
+        r"""Completes the names, and files."""
+        found = [click.shell_completion.CompletionItem(name) for name in NAMES]
+        if not any(name.startswith(incomplete) for name in NAMES):
+            return [click.shell_completion.CompletionItem(incomplete, type="file")]
+        return [item for item in found if item.value.startswith(incomplete)]
+
+
+SETTINGS = Settings()
+settings = click.option(
+    "--settings", "settings_name", type=SETTINGS, default="tuned", help=SETTINGS_HELP
+)
 
 
 def parsed(pairs: Sequence[str]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from meanmax.cli import options
 from meanmax.cli.data_bars import data_bars
 from meanmax.cli.data_tables import print_out
 from meanmax.cli.figure import DEFAULT_OUT, figure
+from meanmax.cli.filled import filled
 from meanmax.cli.grid import Grid
 from meanmax.cli.paper_table import (
     claims_grid,
@@ -22,19 +23,17 @@ from meanmax.cli.paper_table import (
     effects_grid,
     results_grid,
 )
-from meanmax.cli.run_bars import run_bar
 from meanmax.data import CATALOG, load, statistics
 from meanmax.experiments.ablation import ablation
 from meanmax.experiments.check import check_methods, check_splits
 from meanmax.experiments.claims import claims, summary
 from meanmax.experiments.execute import Task
 from meanmax.experiments.exports import read_rows
-from meanmax.experiments.fill import Workers, fill
+from meanmax.experiments.fill import Workers
 from meanmax.experiments.paper_tables import paper_counts
 from meanmax.experiments.reproduction import Reproduction, some_ppi
 from meanmax.experiments.row import Row
-from meanmax.experiments.settings_files import NAMES
-from meanmax.experiments.store import DEFAULT_STORE, Store
+from meanmax.experiments.store import DEFAULT_STORE
 from meanmax.experiments.tables import AGGRS, BACKBONES, SETS
 from meanmax.report.page import write_report
 
@@ -48,9 +47,9 @@ Show = Callable[[Grid | str], None]
 @click.option(
     "--settings",
     "settings_name",
-    type=click.Choice(NAMES),
+    type=options.SETTINGS,
     default="published",
-    help="Settings file: what the paper and its code give, or our own choice for any graph.",
+    help=options.SETTINGS_HELP,
 )
 @click.option("--splits", type=options.POSITIVE, default=10, help="Splits, from seed 0 on.")
 @click.option(
@@ -181,14 +180,7 @@ def _run(wish: Reproduction, folder: Path, workers: Workers, retry_failed: bool)
             tasks += own
             if unused := plan.without_effect(dataset):
                 click.echo(f"No effect here: {', '.join(unused)}.", err=True)
-    store = Store(folder)
-    try:
-        keys = {task.spec.key for task in tasks}
-        done = store.finished(failed=not retry_failed) & keys
-        with run_bar(len(keys), len(done)) as on_row:
-            fill(store, tasks, workers, retry_failed=retry_failed, on_row=on_row)
-    finally:
-        store.close()
+    filled(folder, tasks, workers, retry_failed=retry_failed)
 
 
 def _table(wish: Reproduction, rows: Sequence[Row], number: int, show: Show) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from meanmax.experiments.curves import check_curves, export_curves
 from meanmax.experiments.exports import check_export, export_rows, read_rows
 from meanmax.experiments.merge import check_sources, merge_source
 from meanmax.experiments.row import Row
-from meanmax.experiments.settings_files import NAMES
 from meanmax.experiments.store import DEFAULT_STORE, Store
 
 
@@ -48,7 +47,7 @@ def results() -> None:
 @_filter("data", "data sets")
 @_filter("backbone", "backbones")
 @_filter("aggr", "aggregators")
-@click.option("--settings", type=click.Choice(NAMES), help="Only runs of this settings file.")
+@click.option("--settings", type=options.SETTINGS, help="Only runs of this settings file.")
 @options.as_json
 def show(
     store: Path,

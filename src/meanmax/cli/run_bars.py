@@ -14,12 +14,13 @@ from meanmax.experiments.row import Row
 
 
 @contextmanager
-def run_bar(total: int, done: int) -> Iterator[Callable[[Row], None]]:
+def run_bar(total: int, done: int, score: str = "test") -> Iterator[Callable[[Row], None]]:
     r"""Yields what is to be called with each row.
 
     Args:
         total (int): All runs of the table.
         done (int): Those that are there already.
+        score (str, optional): Whose score is told. (default: :obj:`"test"`)
     """
     console = Console(stderr=True, highlight=False)
     start, made = time.monotonic(), 0
@@ -37,23 +38,22 @@ def run_bar(total: int, done: int) -> Iterator[Callable[[Row], None]]:
         def on_row(row: Row) -> None:
             nonlocal made
             made += 1
-            bars.update(task, advance=1, description=escape(_told(row)))
+            told = _told(row, score)
+            bars.update(task, advance=1, description=escape(told))
             if not console.is_terminal:
                 left = (time.monotonic() - start) / made * (total - done - made)
-                console.print(
-                    f"[{done + made}/{total}] {_told(row)}, {_clock(left)} left", markup=False
-                )
+                console.print(f"[{done + made}/{total}] {told}, {_clock(left)} left", markup=False)
             elif row.status != "ok":
-                console.print(f"{_told(row)}: {row.error}", markup=False)
+                console.print(f"{told}: {row.error}", markup=False)
 
         yield on_row
 
 
-def _told(row: Row) -> str:
+def _told(row: Row, score: str) -> str:
     what = f"{row.backbone}+{row.aggr} on {row.data}, split {row.split_seed}"
     if row.status != "ok":
         return f"{what}: {row.status}"
-    return f"{what}: {row.metrics['test_score']:.2f} % in {row.seconds:.1f} s"
+    return f"{what}: {score} {row.metrics[f'{score}_score']:.2f} % in {row.seconds:.1f} s"
 
 
 def _clock(seconds: float) -> str:

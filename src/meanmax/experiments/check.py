@@ -2,6 +2,7 @@ r"""What can be known to be wrong before the first run."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import torch
@@ -44,9 +45,12 @@ def check_methods(tasks: Sequence[Task], dataset: Dataset) -> None:
             f"'{dataset.name}' has one class only ({', '.join(dataset.class_names)}): there is "
             f"nothing to tell apart"
         )
-    methods = {(task.spec.backbone, task.spec.aggr): task.spec for task in tasks}
+    methods = {
+        (spec.backbone, spec.aggr, json.dumps(spec.settings)): spec
+        for spec in (task.spec for task in tasks)
+    }
     pair = Graph.from_edge_index([[0, 1], [1, 0]], 2)
-    for (backbone, aggr), spec in methods.items():
+    for (backbone, aggr, _), spec in methods.items():
         try:
             params = params_of(spec)
             check_parameters(params)

@@ -47,6 +47,7 @@ class Plan:
         scheme = _whole(self.scheme) or default_scheme(dataset)
         hashed = fingerprint(dataset)[:20]
         name = self.name_of(dataset)
+        named = Path(self.settings_name).name  # where a file lay says nothing
         splits = {seed: split_hash(make_split(dataset, scheme, seed)) for seed in self.splits}
         found = []
         for backbone in self.backbones:
@@ -64,7 +65,7 @@ class Plan:
                         aggr=aggr,
                         settings=settings,
                     )
-                    found.append(Task(spec, self.data, self.settings_name, scheme=scheme))
+                    found.append(Task(spec, self.data, named, scheme=scheme))
         return found
 
     def name_of(self, dataset: Dataset) -> str:
@@ -87,6 +88,19 @@ class Plan:
     def settings(self, backbone: str, aggr: str, data: str) -> dict[str, Any]:
         r"""The settings of one method."""
         return settings_for(self.settings_name, backbone, aggr, data, self.overrides)
+
+
+def reference(source: str, data_dir: Path | None, directed: bool = False) -> DataRef:
+    r"""The data for workers, which may run in another folder.
+
+    Args:
+        source (str): A name or a path.
+        data_dir (Path, optional): A folder to look in first.
+        directed (bool): Whether the edges of one's own graph keep their direction.
+    """
+    if Path(source).exists():
+        source = str(Path(source).resolve())
+    return DataRef(source, str(data_dir.resolve()) if data_dir else None, directed)
 
 
 def _whole(scheme: str | None) -> str | None:

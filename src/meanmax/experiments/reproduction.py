@@ -68,7 +68,7 @@ class Reproduction:
         r"""The settings in words."""
         changed = [f"{name}={value}" for name, value in self.overrides.items()]
         changed += [] if self.scheme is None else [f"splits {without_folder(self.scheme)}"]
-        return ", ".join([self.settings_name, *changed])
+        return ", ".join([Path(self.settings_name).name, *changed])
 
     def plans(self) -> list[Plan]:
         r"""All runs, data set by data set."""

@@ -3,16 +3,13 @@ r"""Settings of runs: files of rules in the package, and what of them a run depe
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Iterable, Mapping
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
+from meanmax.experiments.rules import NAMES, SettingsError, read_rules, ruled
 from meanmax.models import PEERS
 
-NAMES = ("published", "tuned")
-r"""The files in the package."""
+__all__ = ["KINDS", "NAMES", "SettingsError", "parse_overrides", "settings_for"]
 
 TRAINING = {
     "epochs": int,
@@ -67,10 +64,6 @@ _HEADS = ("heads", "out_heads")
 _LEARNED = ("lp", "poly", "softmax")
 
 
-class SettingsError(ValueError):
-    r"""A setting that does not exist or does not fit."""
-
-
 def settings_for(
     name: str, backbone: str, aggr: str, data: str, overrides: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
@@ -86,23 +79,20 @@ def settings_for(
         False
 
     Args:
-        name (str): A key of :obj:`NAMES`.
+        name (str): A key of :obj:`NAMES`, or a file of one's own.
         backbone (str): The backbone.
         aggr (str): The aggregator.
         data (str): The data set.
         overrides (mapping, optional): Settings that win over the file's. (default: :obj:`None`)
     """
-    content = _content(name)
-    found = dict(content["default"])
-    facts = {"backbone": backbone, "aggr": aggr, "data": data}
-    for rule in content.get("rule", []):
-        if all(facts[fact] in allowed for fact, allowed in rule["when"].items()):
-            found |= {key: value for key, value in rule.items() if key != "when"}
-    found |= dict(overrides or {})
+    found = ruled(read_rules(name), backbone, aggr, data) | dict(overrides or {})
     if found.get("per") == "head" and backbone not in ATTENTION:
         found["per"] = "layer"  # what a model without heads makes of it
-    for key in found:
+    for key, value in found.items():
         check_name(key)
+        _check_kind(key, value)
+        if KINDS[key] is float and value is not None:
+            found[key] = float(value)  # a file of one's own may have 1 for 1.0
     return {key: found[key] for key in sorted(found) if _matters(key, backbone, aggr, found)}
 
 
@@ -136,19 +126,6 @@ def check_name(name: str) -> None:
         )
 
 
-def check_settings_name(name: str) -> None:
-    r"""A :class:`SettingsError` unless there is such a file."""
-    if name not in NAMES:
-        raise SettingsError(f"'settings' must be one of {', '.join(NAMES)} (got {name!r})")
-
-
-@cache
-def _content(name: str) -> dict[str, Any]:
-    check_settings_name(name)
-    text = files("meanmax.experiments").joinpath("settings", f"{name}.toml").read_text("utf-8")
-    return tomllib.loads(text)
-
-
 def _matters(key: str, backbone: str, aggr: str, found: Mapping[str, Any]) -> bool:
     if found[key] is None:
         return False
@@ -176,6 +153,12 @@ def _matters(key: str, backbone: str, aggr: str, found: Mapping[str, Any]) -> bo
     if key in ("structure_weight", "conjunction"):
         return backbone == "cat"
     return key != "pool" or backbone == "sage"
+
+
+def _check_kind(name: str, value: Any) -> None:
+    kinds = (int, float) if KINDS[name] is float else (KINDS[name],)
+    if value is not None and type(value) not in kinds:
+        raise SettingsError(f"'{name}' must be of type {KINDS[name].__name__} (got {value!r})")
 
 
 def _parsed(name: str, text: str) -> Any:

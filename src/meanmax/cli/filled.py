@@ -1,0 +1,41 @@
+r"""Runs made from a command, with progress."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from meanmax.cli.run_bars import run_bar
+from meanmax.experiments.execute import Task
+from meanmax.experiments.fill import Workers, fill
+from meanmax.experiments.row import Row
+from meanmax.experiments.store import Store
+
+
+def filled(
+    folder: Path,
+    tasks: Sequence[Task],
+    workers: Workers,
+    *,
+    retry_failed: bool,
+    score: str = "test",
+) -> list[Row]:
+    r"""Makes the runs that a folder does not have yet; the rows of all of them.
+
+    Args:
+        folder (Path): The folder of the store.
+        tasks (sequence): The runs.
+        workers (Workers): Who makes them.
+        retry_failed (bool): Whether runs that failed are made again.
+        score (str, optional): Whose score is told of each run: that of :obj:`"test"` or of
+            :obj:`"val"` nodes. (default: :obj:`"test"`)
+    """
+    store = Store(folder)
+    keys = {task.spec.key for task in tasks}
+    try:
+        done = store.finished(failed=not retry_failed) & keys
+        with run_bar(len(keys), len(done), score) as on_row:
+            fill(store, tasks, workers, retry_failed=retry_failed, on_row=on_row)
+    finally:
+        store.close()
+    return [row for row in store.rows() if row.key in keys]
