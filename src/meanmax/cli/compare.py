@@ -62,6 +62,7 @@ def compare(
     threads: int,
     engine: str,
     retry_failed: bool,
+    artefacts: bool,
     out: Path,
     data_dir: Path | None,
     directed: bool,
@@ -92,10 +93,18 @@ def compare(
         check_methods(tasks, dataset)
         store = Store(out)
         try:
-            done = store.finished(failed=not retry_failed) & {task.spec.key for task in tasks}
+            done = store.finished(failed=not retry_failed, artefacts=artefacts)
+            done &= {task.spec.key for task in tasks}
             with run_bar(len(tasks), len(done)) as on_row:
                 workers = Workers(jobs, threads, engine)
-                fill(store, tasks, workers, retry_failed=retry_failed, on_row=on_row)
+                fill(
+                    store,
+                    tasks,
+                    workers,
+                    retry_failed=retry_failed,
+                    artefacts=artefacts,
+                    on_row=on_row,
+                )
         finally:
             store.close()
         keys = {task.spec.key for task in tasks}
