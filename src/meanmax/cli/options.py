@@ -61,7 +61,7 @@ def workers(command: F) -> F:
         click.option(
             "--artefacts",
             is_flag=True,
-            help="Make runs again whose rows came without embeddings and curves, as from an export.",
+            help="Make runs again whose rows came without embeddings and curves, as exports are.",
         ),
         click.option("--retry-failed", is_flag=True, help="Make runs again that failed."),
         click.option(
