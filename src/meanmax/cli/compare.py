@@ -61,6 +61,7 @@ def compare(
     threads: int,
     engine: str,
     retry_failed: bool,
+    artefacts: bool,
     out: Path,
     data_dir: Path | None,
     directed: bool,
@@ -89,7 +90,8 @@ def compare(
         tasks = plan.tasks(dataset)
         check_splits(tasks, dataset)
         check_methods(tasks, dataset)
-        rows = filled(out, tasks, Workers(jobs, threads, engine), retry_failed=retry_failed)
+        workers = Workers(jobs, threads, engine)
+        rows = filled(out, tasks, workers, retry_failed=retry_failed, artefacts=artefacts)
         name = "accuracy" if dataset.task == "multiclass" else "micro-F1"
         chosen = Selected(rows, revision_notes(rows))
         result = compared(chosen, backbone, aggrs, data=plan.name_of(dataset), name=name)

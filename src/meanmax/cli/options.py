@@ -52,9 +52,15 @@ store = click.option(
 
 
 def workers(command: F) -> F:
-    r"""The options :obj:`--jobs`, :obj:`--threads`, :obj:`--engine` and :obj:`--retry-failed`."""
+    r"""The options :obj:`--jobs`, :obj:`--threads`, :obj:`--engine`, :obj:`--retry-failed` and
+    :obj:`--artefacts`."""
     listed = "; ".join(f"{name}: {what}" for name, what in ENGINES.items())
     for option in (
+        click.option(
+            "--artefacts",
+            is_flag=True,
+            help="Make runs again whose rows came without embeddings and curves, as exports are.",
+        ),
         click.option("--retry-failed", is_flag=True, help="Make runs again that failed."),
         click.option(
             "--engine", type=click.Choice(list(ENGINES)), default="processes", help=f"{listed}."

@@ -2,6 +2,9 @@ r"""Embeddings in the plane as points that can be asked for their node."""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +14,13 @@ from meanmax.report.arrays import Arrays
 from meanmax.report.groups import Group
 from meanmax.report.lines import colour
 from meanmax.report.nodes import KnownNodes, Nodes
-from meanmax.report.tsne import kept, placed
+from meanmax.report.tsne import Layout, judged, kept, placed
 
 POINTS = 3000
 r"""At most so many nodes of a panel are on the page."""
+
+ALL_POINTS = 100_000
+r"""At most so many points are in all panels of the page together, or it grows too heavy."""
 
 PANELS = 4
 SCALE = 1000
@@ -22,20 +28,22 @@ r"""Coordinates are whole numbers up to this."""
 
 
 def scatter(
-    group: Group, arrays: Arrays, known: KnownNodes, *, compute: bool = False
+    group: Group, arrays: Arrays, known: KnownNodes, *, groups: int = 1, compute: bool = False
 ) -> dict[str, Any] | None:
-    r"""Panels for the first split that has coordinates, one for each aggregator.
+    r"""Panels for the first of the splits on which most aggregators have coordinates.
 
     Args:
         group (Group): The runs.
         arrays (Arrays): Their artefacts.
         known (KnownNodes): Classes and names of nodes.
+        groups (int, optional): How many groups share the points of the page.
+            (default: :obj:`1`)
         compute (bool, optional): Whether t-SNE is computed where it was not before.
             (default: :obj:`False`)
     """
     shown = [
         (row, found)
-        for row in _first_split(group)[:PANELS]
+        for row in _best_split(group, arrays, compute)[:PANELS]
         if (found := _coordinates(row, arrays, compute)) is not None
     ]
     if not shown:
@@ -44,7 +52,7 @@ def scatter(
     number = max(len(xy) for _, xy in shown)
     if nodes is not None and len(nodes.classes) != number:
         nodes = None  # runs on graphs of their own embed the test graphs alone
-    chosen = _sample(number)
+    chosen = _sample(number, min(POINTS, ALL_POINTS // (PANELS * groups)))
     return {
         "split": shown[0][0].split_seed,
         "nodes": number,
@@ -52,15 +60,30 @@ def scatter(
         "number": chosen.tolist(),
         **_names(nodes, chosen),
         "panels": [
-            _panel(row, xy, chosen, arrays, group) for row, xy in shown if len(xy) == number
+            {
+                **_panel(row, xy, chosen, arrays, group),
+                "silhouette": _compactness(row, nodes, arrays, compute),
+            }
+            for row, xy in shown
+            if len(xy) == number
         ],
     }
 
 
-def _first_split(group: Group) -> list[Row]:
+def _best_split(group: Group, arrays: Arrays, compute: bool) -> list[Row]:
     rows = [row for aggr in group.aggrs for row in group.of(aggr) if row.status == "ok"]
-    first = min((row.split_seed for row in rows), default=0)
-    return [row for row in rows if row.split_seed == first]
+    folder = arrays.evidence.derived
+    if folder is None:
+        return []
+    ready = Counter(row.split_seed for row in rows if _ready(row, folder, arrays, compute))
+    split = min(ready, key=lambda seed: (-ready[seed], seed), default=None)
+    return [row for row in rows if row.split_seed == split]
+
+
+def _ready(row: Row, folder: Path, arrays: Arrays, compute: bool) -> bool:
+    if Layout().file_of(folder, row.key).exists():
+        return True
+    return compute and arrays.has(row.key)
 
 
 def _coordinates(row: Row, arrays: Arrays, compute: bool) -> np.ndarray | None:
@@ -68,16 +91,25 @@ def _coordinates(row: Row, arrays: Arrays, compute: bool) -> np.ndarray | None:
     found = kept(folder, row.key)
     if found is not None or not compute:
         return found
-    embedding = (arrays.artefact(row.key) or {}).get("embedding")
+    embedding = arrays.array(row.key, "embedding")
     if embedding is None or len(embedding) < 4 or not np.isfinite(embedding).all():
         return None
     return placed(folder, row.key, embedding)
 
 
-def _sample(number: int) -> np.ndarray:
-    if number <= POINTS:
+def _compactness(row: Row, nodes: Nodes | None, arrays: Arrays, compute: bool) -> float | None:
+    r"""The silhouette score of the classes in the embedding itself, if it is known."""
+    if nodes is None:
+        return None
+    embedding = arrays.array(row.key, "embedding") if compute else None
+    score = judged(arrays.evidence.derived, row.key, embedding, nodes.classes)
+    return score if math.isfinite(score) else None
+
+
+def _sample(number: int, most: int) -> np.ndarray:
+    if number <= most:
         return np.arange(number)
-    drawn: np.ndarray = np.random.default_rng(0).choice(number, POINTS, replace=False)
+    drawn: np.ndarray = np.random.default_rng(0).choice(number, most, replace=False)
     return np.sort(drawn)
 
 
@@ -98,7 +130,7 @@ def _panel(
     size = float((high - low).max()) or 1.0  # one scale for both axes: distances keep their meaning
     middle = (low + high) / 2
     points = ((xy[chosen] - middle) / size + 0.5) * SCALE
-    found = (arrays.artefact(row.key) or {}).get("prediction")
+    found = arrays.array(row.key, "prediction")
     classes = found is not None and found.ndim == 1 and len(found) == len(xy)
     return {
         "aggr": row.aggr,
