@@ -1,0 +1,1 @@
+r"""Graphs that do not fit: batches of nodes, inference layer by layer, and graphs on disk."""
