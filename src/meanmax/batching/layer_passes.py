@@ -3,7 +3,6 @@ r"""Each layer as passes over all nodes, with the results of its own :obj:`forwa
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ from torch.nn.functional import relu
 
 from meanmax import functional
 from meanmax.batching.blocks import Block
+from meanmax.batching.edges import Loops
 from meanmax.batching.errors import BatchingError
 from meanmax.batching.passes import Passes
 from meanmax.batching.rows import DenseRows, Rows
@@ -41,8 +41,8 @@ def run_layer(layer: Module, x: Rows, passes: Passes, finish: Finish, width: int
     if run is None:
         known = ", ".join(kind.__name__ for kind in _RUNS)
         raise BatchingError(
-            f"layer-wise inference knows {known} (got {type(layer).__name__}): run the model on the "
-            f"whole graph"
+            f"layer-wise inference knows {known} (got {type(layer).__name__}): run the model on "
+            f"the whole graph"
         )
     return run(layer, x, passes, finish, width)
 
@@ -91,26 +91,27 @@ def _sage(layer: Any, x: Rows, passes: Passes, finish: Finish, width: int) -> De
 
 
 def _gin(layer: Any, x: Rows, passes: Passes, finish: Finish, width: int) -> DenseRows:
-    first = layer.nn[0] if isinstance(layer.nn, torch.nn.Sequential) and len(layer.nn) else None
-    commutes = x.is_sparse and layer.aggr.is_linear and isinstance(first, Linear)
+    modules = list(layer.nn) if isinstance(layer.nn, torch.nn.Sequential) else []
+    first = modules[0] if modules and isinstance(modules[0], Linear) else None
+    commuting = first if x.is_sparse and layer.aggr.is_linear else None
     sent: Rows = x
-    if commutes:
-        sent = passes.mapped(x, first.without_bias, first.out_features)
+    if commuting is not None:
+        sent = passes.mapped(x, commuting.without_bias, commuting.out_features)
     aggregate = _aggregation(layer.aggr, sent, passes)
 
     def after(block: Block, source: Tensor) -> Tensor:
         own = as_dense(sent.read(block.first, block.last))
         h = aggregate(block, source) + (1 + layer.eps) * own
-        if not commutes:
+        if commuting is None:
             h = layer.nn(h)
         else:
-            h = h if first.bias is None else h + first.bias
-            for module in list(layer.nn)[1:]:
+            h = h if commuting.bias is None else h + commuting.bias
+            for module in modules[1:]:
                 h = module(h)
         return finish(h, x.read(block.first, block.last))
 
     out = passes.over_neighbours(sent, after, width)
-    if commutes and isinstance(sent, DenseRows):
+    if commuting is not None and isinstance(sent, DenseRows):
         passes.store.release(sent.array)
     return out
 
@@ -129,7 +130,7 @@ def _gat(layer: Any, x: Rows, passes: Passes, finish: Finish, width: int) -> Den
         out = out if layer.bias is None else out + layer.bias
         return finish(out, x.read(block.first, block.last))
 
-    loops = "replace" if layer.add_self_loops else "none"
+    loops: Loops = "replace" if layer.add_self_loops else "none"
     out = passes.over_neighbours(sent, attend, width, loops=loops, heads=layer.heads)
     passes.store.release(sent.array)
     return out
@@ -173,12 +174,17 @@ def _aggregation(aggr: Neighbourhood, rows: Rows, passes: Passes) -> Aggregate:
 
 
 def aggregated(
-    aggr: Neighbourhood, source: Tensor, block: Block, mu: Tensor | None, weight: Any = None
+    aggr: Neighbourhood,
+    source: Tensor,
+    block: Block,
+    mu: Tensor | None,
+    weight: Tensor | None = None,
 ) -> Tensor:
     r"""A layer's aggregation over a block, with :math:`\mu` of the whole graph."""
     if aggr.learned is not None:
         return aggr.learned.on_graph(source, block.graph, weight, mu)
-    return partial(aggr, source, block.graph)(weight)
+    out: Tensor = aggr(source, block.graph, weight)
+    return out
 
 
 _RUNS: dict[type[Module], Callable[[Any, Rows, Passes, Finish, int], DenseRows]] = {

@@ -16,7 +16,7 @@ from meanmax.batching.layer_passes import run_layer
 from meanmax.batching.passes import OnRows, Passes
 from meanmax.batching.rows import DenseRows, Rows, rows_of
 from meanmax.batching.scratch import MemoryStore, Store, scratch_files
-from meanmax.graph import Graph
+from meanmax.graph import Graph, SparseFeatures
 from meanmax.layers import CATConv, GATConv, GINConv
 from meanmax.layers.linear import Features, as_dense
 from meanmax.models import NodeModel
@@ -52,13 +52,12 @@ def layerwise(
             at the end; in memory if :obj:`None`. (default: :obj:`None`)
         on_rows (callable, optional): Called with the number of rows after each block.
     """
-    rows = x if not isinstance(x, Tensor) and hasattr(x, "gather") else rows_of(x)  # type: ignore[arg-type]
+    rows = rows_of(x) if isinstance(x, Tensor | SparseFeatures) else x
     edges = Edges.of(graph) if isinstance(graph, Graph) else graph
     check_model(model, rows, edges)
     if scratch is None:
-        return torch.from_numpy(
-            run_layers(model, rows, edges, MemoryStore(), memory, on_rows).array
-        )
+        kept = run_layers(model, rows, edges, MemoryStore(), memory, on_rows)
+        return torch.from_numpy(kept.array)
     with scratch_files(scratch, scratch_bytes(model, rows)) as store:
         return run_layers(model, rows, edges, store, memory, on_rows).read(0, edges.num_nodes)
 
