@@ -114,7 +114,7 @@ def _draw(
         owner = target // width
         order = np.argsort(owner, kind="stable")
         bounds = np.searchsorted(owner[order], np.arange(math.ceil(nodes / width) + 1))
-        pairs = np.stack([source[order], target[order]], axis=1).astype(kind)
+        pairs: Array = np.stack([source[order], target[order]], axis=1).astype(kind)
         for bucket, (first, last) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
             if last > first:
                 with (folder / str(bucket)).open("ab") as file:
