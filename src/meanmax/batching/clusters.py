@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from meanmax.batching.draws import Replicas
+from meanmax.batching.draws import Draws
 from meanmax.batching.edges import Array, Edges
 from meanmax.batching.errors import BatchingError
 from meanmax.batching.induced import Induced
@@ -77,14 +77,14 @@ class ClusterProblem(Problem):
         clusters (Clusters): The graph in parts.
         nodes (Nodes): Training nodes.
         per_batch (int, optional): Parts in a batch. (default: :obj:`1`)
-        replicas (Replicas, optional): Who shares the batches. (default: nobody)
+        draws (Draws, optional): Draws batches. (default: for this process alone)
     """
 
     samples: Sequence[Sample] = ()
     clusters: Clusters
     nodes: Nodes
     per_batch: int = 1
-    replicas: Replicas = field(default_factory=Replicas)
+    draws: Draws = field(default_factory=Draws)
 
     def __post_init__(self) -> None:
         r"""Checks the number of parts in a batch."""
@@ -96,11 +96,11 @@ class ClusterProblem(Problem):
 
     def batches(self) -> Iterator[Sample]:
         r"""The batches of one epoch, in an order drawn from PyTorch's generator."""
-        generator = self.replicas.generator()
+        generator = self.draws.generator()
         order = torch.randperm(self.clusters.num_parts, generator=generator).tolist()
         starts = range(0, len(order), self.per_batch)
         drawn = [order[first : first + self.per_batch] for first in starts]
-        for parts in self.replicas.share([p for p in drawn if self._training[p].any()]):
+        for parts in self.draws.share([p for p in drawn if self._training[p].any()]):
             yield self.sample(parts)
 
     def sample(self, parts: Sequence[int]) -> Sample:

@@ -70,7 +70,8 @@ class Manifest:
 
 def is_graph_folder(path: str | Path) -> bool:
     r"""Whether there is a graph folder, whole or damaged, at a path."""
-    return (Path(path) / FILE).is_file()
+    folder = Path(path)
+    return (folder / FILE).is_file() and not (folder / "part-00000").is_dir()
 
 
 def read_manifest(folder: Path) -> Manifest:

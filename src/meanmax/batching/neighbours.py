@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from meanmax.batching.draws import LARGEST, Replicas
+from meanmax.batching.draws import LARGEST, Draws
 from meanmax.batching.errors import BatchingError
 from meanmax.batching.rows import Rows
 from meanmax.batching.sampler import NeighbourSampler
@@ -24,7 +24,7 @@ class NeighbourProblem(Problem):
         sampler (NeighbourSampler): Draws neighbours; as many hops as the model has layers, or more.
         nodes (Nodes): Training nodes.
         batch_size (int, optional): Training nodes in a batch. (default: :obj:`512`)
-        replicas (Replicas, optional): Who shares the batches. (default: nobody)
+        draws (Draws, optional): Draws batches. (default: for this process alone)
     """
 
     samples: Sequence[Sample] = ()
@@ -32,7 +32,7 @@ class NeighbourProblem(Problem):
     sampler: NeighbourSampler
     nodes: Nodes
     batch_size: int = 512
-    replicas: Replicas = field(default_factory=Replicas)
+    draws: Draws = field(default_factory=Draws)
 
     def __post_init__(self) -> None:
         r"""Checks the batch size."""
@@ -41,11 +41,11 @@ class NeighbourProblem(Problem):
 
     def batches(self) -> Iterator[Sample]:
         r"""The batches of one epoch, in an order drawn from PyTorch's generator."""
-        generator = self.replicas.generator()
+        generator = self.draws.generator()
         order = torch.randperm(len(self.nodes.index), generator=generator)
         drawn = list(torch.split(order, self.batch_size))
         seeds = torch.randint(LARGEST, (len(drawn),), generator=generator).tolist()
-        for chosen, seed in self.replicas.share(list(zip(drawn, seeds, strict=True))):
+        for chosen, seed in self.draws.share(list(zip(drawn, seeds, strict=True))):
             yield self.sample(chosen, seed)
 
     def sample(self, chosen: torch.Tensor, seed: int) -> Sample:

@@ -38,9 +38,10 @@ class NeighbourSampler:
     The result is one square graph on which any layer runs. A node is expanded once, in the hop
     that finds it. Where :math:`k` of :math:`d_v` edges are drawn, each weighs :math:`d_v/k` times
     what it did, so that sums and degrees are what they are in the whole graph, in expectation or
-    exactly. Nodes of the last hop have no neighbours; a self-loop with the weight of all their
-    edges gives them the degree that a GCN divides by. Their own hidden features mean nothing, and
-    reach no seed through as many layers as there are hops.
+    exactly; a node's own self-loop, which some layers treat apart, is drawn as any other edge and
+    makes an exception. Nodes of the last hop have no neighbours; a self-loop with the weight of all
+    their edges gives them the degree that a GCN divides by. Their own hidden features mean nothing,
+    and reach no seed through as many layers as there are hops.
 
     What is drawn depends on the number it is seeded with, on node and hop: not on threads, nor on
     the other seeds.
