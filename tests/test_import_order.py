@@ -17,6 +17,7 @@ ORDER = (
     "partition",
     "training",
     "distributed",
+    "batching",
     "experiments",
     "report",
     "bench",

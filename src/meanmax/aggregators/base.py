@@ -108,9 +108,28 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
             return self._aggregate(x, index, self._spread(tuple(x.shape[1:])), weight)
         return self._aggregate_messages(x, as_messages(x, index, ptr, dim_size, dim, weight))
 
-    def on_graph(self, x: Tensor, graph: Graph, weight: Tensor | None = None) -> Tensor:
-        r"""Aggregates over a graph as in evaluation: no edge is left out, and no hook runs."""
-        return self._aggregate(x, graph, self._spread(tuple(x.shape[1:])), weight)
+    def on_graph(
+        self,
+        x: Tensor,
+        graph: Graph,
+        weight: Tensor | None = None,
+        mu: float | Tensor | None = None,
+    ) -> Tensor:
+        r"""Aggregates over a graph as in evaluation: no edge is left out, and no hook runs.
+
+        Args:
+            x (Tensor): Features of the sources.
+            graph (Graph): The graph, or a part of one.
+            weight (Tensor, optional): Edge weights. (default: the graph's own, or 1)
+            mu (float or Tensor, optional): :math:`\mu` of the whole graph, where this is a part of
+                it; see :attr:`has_mu`. (default: the minimum of :obj:`x`)
+        """
+        return self._aggregate(x, graph, self._spread(tuple(x.shape[1:])), weight, mu)
+
+    @property
+    def has_mu(self) -> bool:
+        r"""Whether the formula has a :math:`\mu`, the minimum of all features."""
+        return False
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def __call__(
@@ -140,8 +159,15 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         return maxness(self, x, graph, weight=weight)
 
     @abstractmethod
-    def _aggregate(self, x: Tensor, graph: Graph, theta: Tensor, weight: Tensor | None) -> Tensor:
-        r"""Calls the function of the core."""
+    def _aggregate(
+        self,
+        x: Tensor,
+        graph: Graph,
+        theta: Tensor,
+        weight: Tensor | None,
+        mu: float | Tensor | None = None,
+    ) -> Tensor:
+        r"""Calls the function of the core; :obj:`mu` is only for those that have one."""
 
     @abstractmethod
     def _options(self) -> dict[str, str]:

@@ -121,8 +121,22 @@ class LpAggregation(LearnableAggregation):
         r"""The parameter in its domain: :obj:`[]`, :obj:`[heads]` or :obj:`[channels]`."""
         return self.value
 
-    def _aggregate(self, x: Tensor, graph: Graph, theta: Tensor, weight: Tensor | None) -> Tensor:
-        return functional.lp(x, graph, theta, weight=weight, shift=self.shift, sign=self.sign)
+    @property
+    def has_mu(self) -> bool:
+        r"""Whether features are measured from their minimum."""
+        return self.sign == "shift"
+
+    def _aggregate(
+        self,
+        x: Tensor,
+        graph: Graph,
+        theta: Tensor,
+        weight: Tensor | None,
+        mu: float | Tensor | None = None,
+    ) -> Tensor:
+        return functional.lp(
+            x, graph, theta, weight=weight, shift=self.shift, sign=self.sign, mu=mu
+        )
 
     def _options(self) -> dict[str, str]:
         return {"shift": self.shift, "sign": self.sign}

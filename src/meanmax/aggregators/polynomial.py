@@ -123,9 +123,21 @@ class PolynomialAggregation(LearnableAggregation):
         r"""The parameter in its domain: :obj:`[]`, :obj:`[heads]` or :obj:`[channels]`."""
         return self.value
 
-    def _aggregate(self, x: Tensor, graph: Graph, theta: Tensor, weight: Tensor | None) -> Tensor:
+    @property
+    def has_mu(self) -> bool:
+        r"""Whether features are measured from their minimum."""
+        return self.sign == "shift"
+
+    def _aggregate(
+        self,
+        x: Tensor,
+        graph: Graph,
+        theta: Tensor,
+        weight: Tensor | None,
+        mu: float | Tensor | None = None,
+    ) -> Tensor:
         return functional.polynomial(
-            x, graph, theta, weight=weight, normalize=self.normalize, sign=self.sign
+            x, graph, theta, weight=weight, normalize=self.normalize, sign=self.sign, mu=mu
         )
 
     def _options(self) -> dict[str, str]:

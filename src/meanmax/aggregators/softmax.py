@@ -114,7 +114,14 @@ class SoftmaxAggregation(LearnableAggregation):
         r"""The parameter in its domain: :obj:`[]`, :obj:`[heads]` or :obj:`[channels]`."""
         return self.value
 
-    def _aggregate(self, x: Tensor, graph: Graph, theta: Tensor, weight: Tensor | None) -> Tensor:
+    def _aggregate(
+        self,
+        x: Tensor,
+        graph: Graph,
+        theta: Tensor,
+        weight: Tensor | None,
+        mu: float | Tensor | None = None,
+    ) -> Tensor:
         return functional.softmax(x, graph, theta, weight=weight, normalize=self.normalize)
 
     def _options(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-r"""The commands :obj:`meanmax data list | show | fetch | check`."""
+r"""The commands :obj:`meanmax data list | show | fetch | check | pack`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import click
 
 from meanmax.cli.data_bars import data_bars
 from meanmax.cli.data_options import as_json, data_dir, directed
+from meanmax.cli.data_pack import pack
 from meanmax.cli.data_tables import (
     as_text,
     count,
@@ -113,6 +114,9 @@ def check(path: Path, directed: bool, print_json: bool) -> None:
         click.echo(verdict(dataset, problems))
     if dataset is None:
         sys.exit(1)
+
+
+data.add_command(pack)
 
 
 @contextmanager

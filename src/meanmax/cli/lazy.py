@@ -15,7 +15,7 @@ class LazyGroup(click.Group):
     places: dict[str, tuple[str, str]] = {
         "bench": ("meanmax.cli.bench:bench", "Time the aggregators or layers beside their peers."),
         "compare": ("meanmax.cli.compare:compare", "Train aggregators on the same splits."),
-        "data": ("meanmax.cli.data:data", "List, show, fetch and check data sets."),
+        "data": ("meanmax.cli.data:data", "List, show, fetch, check and pack data sets."),
         "figure": ("meanmax.cli.figure:figure", "Draw figures from stored runs."),
         "partition": (
             "meanmax.cli.partition:partition",
@@ -29,15 +29,18 @@ class LazyGroup(click.Group):
         "tune": ("meanmax.cli.tune:tune", "Search settings on validation nodes."),
     }
 
+    unlisted: dict[str, str] = {"bench-large": "meanmax.cli.bench_large:bench_large"}
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         r"""All names."""
         return sorted(self.places)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         r"""The command, imported now."""
-        if cmd_name not in self.places:
+        place = self.unlisted.get(cmd_name) or self.places.get(cmd_name, ("", ""))[0]
+        if not place:
             return None
-        module, attribute = self.places[cmd_name][0].split(":")
+        module, attribute = place.split(":")
         command: click.Command = getattr(import_module(module), attribute)
         return command
 

@@ -7,12 +7,14 @@ from pathlib import Path
 import click
 import numpy as np
 
+from meanmax.batching import is_graph_folder, open_folder, predict_folder
+from meanmax.batching.predict import without_graph
 from meanmax.cli import options
 from meanmax.cli.data_bars import data_bars
 from meanmax.cli.data_tables import count
 from meanmax.cli.output_file import check_output, force
 from meanmax.cli.predictions import SUFFIXES, prediction_columns, write_predictions
-from meanmax.data import Dataset, fingerprint, load
+from meanmax.data import DataError, Dataset, fingerprint, load
 from meanmax.experiments.classifier_of import class_names_of
 from meanmax.training import NodeClassifier
 from meanmax.training.nodes import micro_f1
@@ -25,7 +27,8 @@ from meanmax.training.nodes import micro_f1
     "source",
     required=True,
     metavar="NAME|PATH",
-    help="The graph trained on, or another one with the same features.",
+    help="The graph trained on, or another one with the same features; a graph folder is computed "
+    "layer by layer.",
 )
 @click.option(
     "--out",
@@ -55,16 +58,23 @@ def predict(
     check_output(out, overwrite=force, suffixes=SUFFIXES)
     with options.clear_errors():
         classifier = _loaded(model)
-        with data_bars() as progress:
-            dataset = load(source, data_dir=data_dir, directed=directed, progress=progress)
         try:
-            chance = classifier.predict_proba(dataset.graph(), dataset.x)
+            if is_graph_folder(source):
+                folder = open_folder(source)
+                dataset, known = without_graph(folder), folder.manifest.fingerprint
+                chance = predict_folder(classifier, folder, scratch=out.parent)
+            else:
+                with data_bars() as progress:
+                    dataset = load(source, data_dir=data_dir, directed=directed, progress=progress)
+                chance, known = classifier.predict_proba(dataset.graph(), dataset.x), None
+        except DataError:
+            raise
         except ValueError as error:
             raise click.ClickException(f"{model} does not fit '{source}': {error}") from error
         columns = prediction_columns(classifier, dataset, chance, every_class=every_class)
         write_predictions(out, columns)
     click.echo(f"{count(dataset.num_nodes, 'node')} in {out}")
-    for line in _judgement(classifier, dataset, chance):
+    for line in _judgement(classifier, dataset, chance, known):
         click.echo(line)
     if classifier.about_.get("directed") and not directed:
         click.echo("note: the model was trained with --directed", err=True)
@@ -77,7 +87,9 @@ def _loaded(model: Path) -> NodeClassifier:
         raise click.ClickException(str(error)) from error
 
 
-def _judgement(classifier: NodeClassifier, dataset: Dataset, chance: np.ndarray) -> list[str]:
+def _judgement(
+    classifier: NodeClassifier, dataset: Dataset, chance: np.ndarray, known: str | None
+) -> list[str]:
     r"""The score on labelled nodes, if there are any, and what to think of it."""
     labelled = dataset.labelled
     if not bool(labelled.any()):
@@ -97,13 +109,15 @@ def _judgement(classifier: NodeClassifier, dataset: Dataset, chance: np.ndarray)
         named = np.array(ours)[chance.argmax(axis=1)][labelled.numpy()]
         score, metric = float(np.mean(named == np.array(theirs)[given])), "accuracy"
     nodes = count(int(labelled.sum()), "labelled node")
-    return [f"{metric} {100 * score:.2f} % on {nodes} ({_caveat(classifier, dataset)})"]
+    return [
+        f"{metric} {100 * score:.2f} % on {nodes} ({_caveat(classifier, known or fingerprint(dataset))})"
+    ]
 
 
-def _caveat(classifier: NodeClassifier, dataset: Dataset) -> str:
+def _caveat(classifier: NodeClassifier, found: str) -> str:
     known = classifier.about_.get("spec", {}).get("data_hash")
     if known is None:
         return "which may be nodes that it was trained on"
-    if known == fingerprint(dataset)[: len(known)]:
+    if known == found[: len(known)]:
         return "those that it was trained on included: see test nodes for how well it does"
     return "not the data that it was trained on, unless they were changed"

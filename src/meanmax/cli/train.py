@@ -12,12 +12,14 @@ from typing import Any
 import click
 import torch
 
+from meanmax.batching import is_graph_folder
 from meanmax.cli import options
 from meanmax.cli.data_bars import data_bars
 from meanmax.cli.data_tables import print_out
 from meanmax.cli.epoch_bar import epoch_bar
 from meanmax.cli.output_file import check_output, force
 from meanmax.cli.parts import CUTS
+from meanmax.cli.train_batches import batch_options, batches_of, train_in_batches
 from meanmax.cli.train_distributed import Wanted, train_on_ranks
 from meanmax.cli.train_table import judged, train_table
 from meanmax.data import Dataset, Split, load, make_split
@@ -80,8 +82,9 @@ from meanmax.training.tensorboard import TensorBoard, TensorBoardError
     "--cut",
     type=click.Choice(list(CUTS)),
     default="metis",
-    help="With --distributed, how the graph is cut, unless --data is a folder of parts.",
+    help="How the graph is cut with --distributed or --batches clusters, unless it is cut already.",
 )
+@batch_options
 @options.data_dir
 @options.directed
 @options.as_json
@@ -102,6 +105,11 @@ def train(
     board: Path | None,
     distributed: bool,
     cut: str,
+    kind: str,
+    parts: int | None,
+    parts_per_batch: int | None,
+    fanout: tuple[int, ...] | None,
+    batch_size: int,
     data_dir: Path | None,
     directed: bool,
     print_json: bool,
@@ -113,15 +121,24 @@ def train(
     """
     overrides = options.parsed(pairs)
     check_output(out, overwrite=force)
-    if distributed:
-        if board is not None:
-            raise click.ClickException("--tensorboard does not go with --distributed: leave it out")
+    in_batches = kind != "none" or is_graph_folder(source)
+    if distributed or in_batches:
+        if board is not None or (distributed and in_batches):
+            other = "--tensorboard" if board is not None else "--batches, or a graph folder,"
+            with_it = "--distributed" if distributed else "--batches"
+            raise click.ClickException(f"{other} does not go with {with_it}: leave it out")
         wanted = Wanted(
             source, backbone, aggr, scheme, split_seed, seed, settings_name, overrides, threads,
             out, keeps, every, cut, data_dir, directed,
         )  # fmt: skip
         with _clear_errors():
-            found = train_on_ranks(wanted)
+            if in_batches:
+                how = {"kind": "clusters" if kind == "none" else kind, "cut": cut}
+                found = train_in_batches(
+                    wanted, batches_of(how, parts, parts_per_batch, fanout, batch_size)
+                )
+            else:
+                found = train_on_ranks(wanted)
         if found is not None:
             _show(found, print_json)
         return

@@ -50,7 +50,7 @@ def train_on_ranks(wanted: Wanted) -> dict[str, Any] | None:
     r"""Trains, and on the first rank saves the model; what there is to print, there only."""
     torch.set_num_threads(wanted.threads)
     state = wanted.out.with_name(f"{wanted.out.name}.checkpoint")
-    with _told_of_failures(state), joined_job() as job:
+    with told_of_failures(state), joined_job() as job:
         folder = _cut(wanted, job)
         part = open_part(folder, job)
         spec = _spec(wanted, part)
@@ -59,7 +59,7 @@ def train_on_ranks(wanted: Wanted) -> dict[str, Any] | None:
         classifier = classifier_of(spec.backbone, spec.aggr, spec.settings, seed=spec.seed)
         if job.is_first and checkpoint is not None and state.exists():
             click.echo(f"going on from {state}", err=True)
-        with _bar(classifier, job) as on_epoch:
+        with bar_of_first(classifier.epochs, job) as on_epoch:
             scores = fit_parts(classifier, part, job, on_epoch=on_epoch, checkpoint=checkpoint)
         facts = _facts(classifier, part, scores)
         if not job.is_first:
@@ -128,11 +128,12 @@ def _facts(
 
 
 @contextmanager
-def _bar(classifier: NodeClassifier, job: Job) -> Iterator[Any]:
+def bar_of_first(epochs: int, job: Job) -> Iterator[Any]:
+    r"""What is to be called after each epoch: a bar on the first rank, silence on the others."""
     if not job.is_first:
         yield _silent
         return
-    with epoch_bar(classifier.epochs) as bar:
+    with epoch_bar(epochs) as bar:
         yield bar
 
 
@@ -141,7 +142,7 @@ def _silent(epoch: int, history: History) -> None:
 
 
 @contextmanager
-def _told_of_failures(state: Path) -> Iterator[None]:
+def told_of_failures(state: Path) -> Iterator[None]:
     r"""Ends with one clear line when another rank, or the launcher, ends the job."""
 
     def stopped(*_: object) -> None:

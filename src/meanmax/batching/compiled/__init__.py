@@ -1,0 +1,1 @@
+r"""Compiled loops over rows of compressed graphs."""
