@@ -12,6 +12,7 @@ from meanmax.bench.child import ChildError
 from meanmax.bench.graphs import GraphError
 from meanmax.bench.large import LargeSettings, run_large
 from meanmax.bench.large_graph import generate_folder
+from meanmax.bench.large_training import TrainingSettings, run_training
 
 POSITIVE = click.IntRange(min=1)
 GIB = 1 << 30
@@ -28,6 +29,13 @@ GIB = 1 << 30
 @click.option("--memory", type=float, default=1.0, help="GiB that the arrays of a block may take.")
 @click.option("--threads", type=POSITIVE, default=2, help="Threads to compute on.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of graph and weights.")
+@click.option(
+    "--what",
+    type=click.Choice(["inference", "training"]),
+    default="inference",
+    help="inference: layer by layer from disk, within the limit; training: forward and backward "
+    "over the whole graph in memory.",
+)
 @click.option(
     "--dir",
     "place",
@@ -46,16 +54,21 @@ def bench_large(
     memory: float,
     threads: int,
     seed: int,
+    what: str,
     place: Path,
 ) -> None:
-    r"""Time exact inference, layer by layer, of a generated graph on disk. A JSON line for each
-    aggregator: seconds, and private memory at its peak, under a limit of data (RLIMIT_DATA).
+    r"""Time two layers on a large generated graph. A JSON line for each aggregator: seconds, and
+    private memory at its peak; inference keeps a limit of data (RLIMIT_DATA).
     """
     with tempfile.TemporaryDirectory(prefix="meanmax-large-", dir=place) as made:
         folder = Path(made) / "graph"
         try:
             generate_folder(folder, nodes, edges, channels=channels, directed=directed, seed=seed)
             for name in names.split(","):
+                if what == "training":
+                    step = TrainingSettings(str(folder), name, channels, 3, threads, seed)
+                    click.echo(json.dumps(run_training(step)))
+                    continue
                 settings = LargeSettings(
                     str(folder),
                     backbone,

@@ -40,6 +40,7 @@ from meanmax.report.page import write_report
 @options.settings
 @options.overrides
 @options.workers
+@options.artefacts
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),

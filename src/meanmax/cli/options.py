@@ -43,6 +43,11 @@ overrides = click.option(
     help="A setting in place of the file's, such as lr=0.005; may be repeated.",
 )
 threads = click.option("--threads", type=POSITIVE, default=1, help="Threads of each run.")
+artefacts = click.option(
+    "--artefacts",
+    is_flag=True,
+    help="Make runs again whose rows came without embeddings and curves, as exports are.",
+)
 store = click.option(
     "--store",
     type=click.Path(path_type=Path),
@@ -52,15 +57,9 @@ store = click.option(
 
 
 def workers(command: F) -> F:
-    r"""The options :obj:`--jobs`, :obj:`--threads`, :obj:`--engine`, :obj:`--retry-failed` and
-    :obj:`--artefacts`."""
+    r"""The options :obj:`--jobs`, :obj:`--threads`, :obj:`--engine` and :obj:`--retry-failed`."""
     listed = "; ".join(f"{name}: {what}" for name, what in ENGINES.items())
     for option in (
-        click.option(
-            "--artefacts",
-            is_flag=True,
-            help="Make runs again whose rows came without embeddings and curves, as exports are.",
-        ),
         click.option("--retry-failed", is_flag=True, help="Make runs again that failed."),
         click.option(
             "--engine", type=click.Choice(list(ENGINES)), default="processes", help=f"{listed}."

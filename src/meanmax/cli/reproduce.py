@@ -75,6 +75,7 @@ Show = Callable[[Grid | str], None]
 @click.option("--split", "scheme", metavar="SCHEME", help="How to split. [default: the paper's]")
 @options.overrides
 @options.workers
+@options.artefacts
 @options.store
 @options.data_dir
 @click.option("--no-run", is_flag=True, help="Print what the rows of the store give, run nothing.")
