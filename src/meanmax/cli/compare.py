@@ -40,6 +40,7 @@ from meanmax.report.page import write_report
 @options.settings
 @options.overrides
 @options.workers
+@options.artefacts
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -61,6 +62,7 @@ def compare(
     threads: int,
     engine: str,
     retry_failed: bool,
+    artefacts: bool,
     out: Path,
     data_dir: Path | None,
     directed: bool,
@@ -89,7 +91,8 @@ def compare(
         tasks = plan.tasks(dataset)
         check_splits(tasks, dataset)
         check_methods(tasks, dataset)
-        rows = filled(out, tasks, Workers(jobs, threads, engine), retry_failed=retry_failed)
+        workers = Workers(jobs, threads, engine)
+        rows = filled(out, tasks, workers, retry_failed=retry_failed, artefacts=artefacts)
         name = "accuracy" if dataset.task == "multiclass" else "micro-F1"
         chosen = Selected(rows, revision_notes(rows))
         result = compared(chosen, backbone, aggrs, data=plan.name_of(dataset), name=name)

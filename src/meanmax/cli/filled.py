@@ -18,6 +18,7 @@ def filled(
     workers: Workers,
     *,
     retry_failed: bool,
+    artefacts: bool = False,
     score: str = "test",
 ) -> list[Row]:
     r"""Makes the runs that a folder does not have yet; the rows of all of them.
@@ -27,15 +28,24 @@ def filled(
         tasks (sequence): The runs.
         workers (Workers): Who makes them.
         retry_failed (bool): Whether runs that failed are made again.
+        artefacts (bool, optional): Whether runs are made again of which the row is there and the
+            artefact is not. (default: :obj:`False`)
         score (str, optional): Whose score is told of each run: that of :obj:`"test"` or of
             :obj:`"val"` nodes. (default: :obj:`"test"`)
     """
     store = Store(folder)
     keys = {task.spec.key for task in tasks}
     try:
-        done = store.finished(failed=not retry_failed) & keys
+        done = store.finished(failed=not retry_failed, artefacts=artefacts) & keys
         with run_bar(len(keys), len(done), score) as on_row:
-            fill(store, tasks, workers, retry_failed=retry_failed, on_row=on_row)
+            fill(
+                store,
+                tasks,
+                workers,
+                retry_failed=retry_failed,
+                artefacts=artefacts,
+                on_row=on_row,
+            )
     finally:
         store.close()
     return [row for row in store.rows() if row.key in keys]

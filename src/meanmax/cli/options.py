@@ -49,6 +49,11 @@ store = click.option(
     default=Path(DEFAULT_STORE),
     help="Folder of the runs.",
 )
+artefacts = click.option(
+    "--artefacts",
+    is_flag=True,
+    help="Make runs again whose rows came without embeddings and curves, as exports are.",
+)
 
 
 def workers(command: F) -> F:

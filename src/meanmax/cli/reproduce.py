@@ -75,6 +75,7 @@ Show = Callable[[Grid | str], None]
 @click.option("--split", "scheme", metavar="SCHEME", help="How to split. [default: the paper's]")
 @options.overrides
 @options.workers
+@options.artefacts
 @options.store
 @options.data_dir
 @click.option("--no-run", is_flag=True, help="Print what the rows of the store give, run nothing.")
@@ -102,6 +103,7 @@ def reproduce(
     threads: int,
     engine: str,
     retry_failed: bool,
+    artefacts: bool,
     store: Path,
     data_dir: Path | None,
     no_run: bool,
@@ -140,7 +142,7 @@ def reproduce(
             found["table1"] = _counts(data or [*SETS, some_ppi(data_dir)], data_dir, show)
         if what != "table1":
             if not no_run:
-                _run(wish, store, Workers(jobs, threads, engine), retry_failed)
+                _run(wish, store, Workers(jobs, threads, engine), retry_failed, artefacts)
                 click.echo(f"To look at: {write_report(store, data_dir=data_dir)}", err=True)
             rows = read_rows(store)
             for number in wish.tables:
@@ -162,14 +164,16 @@ def reproduce(
 def _refuse_without_effect(ctx: click.Context, what: str) -> None:
     r"""Options that have no say: ablation and figures are of the published settings."""
     fixed = ["settings_name", "pairs", "backbones", "aggrs", "scheme"]
-    fixed += {"table1": ["splits", "no_run"], "figures": ["data"]}.get(what, [])
+    fixed += ["splits", "no_run"] if what == "table1" else []
     for name in fixed if what in ("ablation", "figures", "table1") else ():
         if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
             option = next(p.opts[0] for p in ctx.command.params if p.name == name)
             raise click.UsageError(f"{option} has no effect on '{what}': leave it out")
 
 
-def _run(wish: Reproduction, folder: Path, workers: Workers, retry_failed: bool) -> None:
+def _run(
+    wish: Reproduction, folder: Path, workers: Workers, retry_failed: bool, artefacts: bool
+) -> None:
     tasks: list[Task] = []
     with data_bars() as progress:
         for plan in wish.plans():
@@ -180,7 +184,7 @@ def _run(wish: Reproduction, folder: Path, workers: Workers, retry_failed: bool)
             tasks += own
             if unused := plan.without_effect(dataset):
                 click.echo(f"No effect here: {', '.join(unused)}.", err=True)
-    filled(folder, tasks, workers, retry_failed=retry_failed)
+    filled(folder, tasks, workers, retry_failed=retry_failed, artefacts=artefacts)
 
 
 def _table(wish: Reproduction, rows: Sequence[Row], number: int, show: Show) -> dict[str, Any]:

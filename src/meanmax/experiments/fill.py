@@ -38,6 +38,7 @@ def fill(
     workers: Workers,
     *,
     retry_failed: bool = False,
+    artefacts: bool = False,
     on_row: Callable[[Row], None] | None = None,
     run: Callable[[Task], Result] = execute,
 ) -> list[Row]:
@@ -52,6 +53,8 @@ def fill(
         workers (Workers): Who makes them.
         retry_failed (bool, optional): Whether runs that failed before are made again, once,
             whoever makes them. (default: :obj:`False`)
+        artefacts (bool, optional): Whether runs are made again of which the row is there and the
+            artefact is not. (default: :obj:`False`)
         on_row (callable, optional): Called with each row that was made here.
         run (callable, optional): What makes a run. (default: :func:`execute`)
 
@@ -65,7 +68,7 @@ def fill(
     try:
         while waiting:
             left: list[Task] = []
-            mine = _claimed(store, waiting, left, claimed, workers, failures)
+            mine = _claimed(store, waiting, left, claimed, workers, failures, artefacts)
             first = next(mine, None)
             if first is not None:  # no workers are started for nothing
                 for task, outcome in in_parallel(
@@ -95,12 +98,14 @@ def _claimed(
     claimed: set[str],
     workers: Workers,
     failures: Mapping[str, int],
+    artefacts: bool,
 ) -> Iterator[Task]:
     r"""The tasks that could be had, taken one by one; others' go to :obj:`left`."""
-    done = store.finished() - failures.keys()
+    done = store.finished(artefacts=artefacts) - failures.keys()
     for task in tasks:
         key = task.spec.key
-        answer = "done" if key in done else store.claim(key, failures=failures.get(key, 0))
+        tried = failures.get(key, 0)
+        answer = "done" if key in done else store.claim(key, failures=tried, artefacts=artefacts)
         if answer == "taken":
             left.append(task)
         elif answer == "mine":

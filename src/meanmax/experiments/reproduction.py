@@ -97,15 +97,18 @@ class Reproduction:
 
     def _plans_of_figures(self, folder: str | None) -> list[Plan]:
         r"""Losses on the citation graphs, one split for each picture of an embedding, depths."""
+        cited = [name for name in depth.SETS if name in (self.data or depth.SETS)]
         losses = [
             Plan(DataRef(name, folder), ["gcn"], AGGRS, range(self.splits), SETTINGS)
-            for name in depth.SETS
+            for name in cited
         ]
         embeddings = [
             Plan(DataRef(name, folder), [backbone], AGGRS, range(1), SETTINGS)
             for name, backbone in EMBEDDED
+            if name in (self.data or [name])
         ]
-        return losses + embeddings + depth.plans(data_dir=self.data_dir)
+        splits = min(self.splits, depth.SPLITS)
+        return losses + embeddings + depth.plans(cited, splits=splits, data_dir=self.data_dir)
 
     def table(self, rows: Sequence[Row], number: int) -> Tabled:
         r"""A table from rows."""

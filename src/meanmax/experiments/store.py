@@ -60,18 +60,22 @@ class Store:
         with self._connection() as connection:
             make_or_check(self.database, connection)
 
-    def finished(self, *, failed: bool = True) -> set[str]:
+    def finished(self, *, failed: bool = True, artefacts: bool = False) -> set[str]:
         r"""The keys of the runs that are done.
 
         Args:
             failed (bool, optional): Whether those that failed count, of which one may want another
                 attempt. Runs that diverged do in any case. (default: :obj:`True`)
+            artefacts (bool, optional): Whether a run that ended well counts only with its
+                artefact, which rows of an export have left behind. (default: :obj:`False`)
         """
-        query = 'SELECT DISTINCT "key" FROM runs'
+        query = 'SELECT "key", status FROM runs'
         if not failed:
             query += " WHERE status != 'failed'"
         with self._connection() as connection:
-            return {key for (key,) in connection.execute(query)}
+            listed = connection.execute(query).fetchall()
+        bare = {key for key, status in listed if artefacts and self._is_bare(key, status)}
+        return {key for key, _ in listed} - bare
 
     def failures(self) -> dict[str, int]:
         r"""The runs of which all attempts failed, and how many those were."""
@@ -82,7 +86,7 @@ class Store:
         with self._connection() as connection:
             return dict(connection.execute(query).fetchall())
 
-    def claim(self, key: str, *, failures: int = 0) -> str:
+    def claim(self, key: str, *, failures: int = 0, artefacts: bool = False) -> str:
         r"""Takes a run for this process, unless it is done or another living process has it.
 
         Args:
@@ -90,14 +94,18 @@ class Store:
             failures (int, optional): So many failed attempts, those that :meth:`failures` knew
                 when this process began, do not count as done. A later one does: another process
                 tried again meanwhile. (default: :obj:`0`)
+            artefacts (bool, optional): Whether a run that ended well is done only with its
+                artefact. (default: :obj:`False`)
 
         Returns:
             :obj:`"mine"`, :obj:`"done"` or :obj:`"taken"`.
         """
         owner = self._own()
         with self._connection() as connection, transaction(connection):
-            done = "SELECT 1 FROM runs WHERE \"key\" = ? AND (status != 'failed' OR attempt >= ?)"
-            if connection.execute(done, (key, failures)).fetchone():
+            query = 'SELECT status FROM runs WHERE "key" = ?'
+            query += " AND (status != 'failed' OR attempt >= ?)"
+            done = [status for (status,) in connection.execute(query, (key, failures))]
+            if done and not (artefacts and any(self._is_bare(key, status) for status in done)):
                 return "done"
             found = connection.execute("SELECT owner FROM claims WHERE key = ?", (key,)).fetchone()
             if found is not None and found[0] != owner.name:
@@ -210,6 +218,9 @@ class Store:
 
     def _connection(self) -> AbstractContextManager[sqlite3.Connection]:
         return connected(self.database)
+
+    def _is_bare(self, key: str, status: str) -> bool:
+        return status == "ok" and not self.artefact_path(key).exists()
 
     def _sweep(self, key: str) -> None:
         r"""Removes what a killed process was writing for a run."""

@@ -41,21 +41,25 @@ class Arrays:
     def curves(self, key: str) -> dict[str, np.ndarray] | None:
         r"""What a run has for each epoch."""
         if key not in self._curves:
-            self._curves[key] = self._small(key)
+            self._curves[key] = self._some(key, _is_curve)
         return self._curves[key]
 
-    def _small(self, key: str) -> dict[str, np.ndarray] | None:
-        r"""The curves alone: to unpack the embeddings of 800 runs takes a minute."""
+    def array(self, key: str, name: str) -> np.ndarray | None:
+        r"""One array of a run, or :obj:`None`."""
+        return (self._some(key, name.__eq__) or {}).get(name)
+
+    def _some(self, key: str, wanted: Callable[[str], bool]) -> dict[str, np.ndarray] | None:
+        r"""Some arrays alone: to unpack the embeddings of 800 runs takes a minute."""
         if self._path is not None:
             try:
                 with np.load(self._path(key), allow_pickle=False) as file:
-                    return {name: file[name] for name in file.files if _is_curve(name)}
+                    return {name: file[name] for name in file.files if wanted(name)}
             except FileNotFoundError:
                 return None
             except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error):
                 pass  # what is wrong with it is said below
         found = self.artefact(key)
-        return found and {name: array for name, array in found.items() if _is_curve(name)}
+        return found and {name: array for name, array in found.items() if wanted(name)}
 
 
 def _is_curve(name: str) -> bool:

@@ -105,7 +105,7 @@ def _section(
         "failures": failures(group.rows),
         "forest": forest(listed),
         "charts": charts(group, arrays.curves),
-        "scatter": scatter(group, arrays, known, compute=tsne),
+        "scatter": scatter(group, arrays, known, groups=total, compute=tsne),
         "table": settings_table(group),
         "command": command(group),
         "needs_place": needs_place(group),

@@ -16,13 +16,16 @@ from meanmax.report.tsne import kept, placed
 POINTS = 3000
 r"""At most so many nodes of a panel are on the page."""
 
+ALL_POINTS = 100_000
+r"""At most so many points are in all panels of the page together, or it grows too heavy."""
+
 PANELS = 4
 SCALE = 1000
 r"""Coordinates are whole numbers up to this."""
 
 
 def scatter(
-    group: Group, arrays: Arrays, known: KnownNodes, *, compute: bool = False
+    group: Group, arrays: Arrays, known: KnownNodes, *, groups: int = 1, compute: bool = False
 ) -> dict[str, Any] | None:
     r"""Panels for the first split that has coordinates, one for each aggregator.
 
@@ -30,6 +33,8 @@ def scatter(
         group (Group): The runs.
         arrays (Arrays): Their artefacts.
         known (KnownNodes): Classes and names of nodes.
+        groups (int, optional): How many groups share the points of the page.
+            (default: :obj:`1`)
         compute (bool, optional): Whether t-SNE is computed where it was not before.
             (default: :obj:`False`)
     """
@@ -44,7 +49,7 @@ def scatter(
     number = max(len(xy) for _, xy in shown)
     if nodes is not None and len(nodes.classes) != number:
         nodes = None  # runs on graphs of their own embed the test graphs alone
-    chosen = _sample(number)
+    chosen = _sample(number, min(POINTS, ALL_POINTS // (PANELS * groups)))
     return {
         "split": shown[0][0].split_seed,
         "nodes": number,
@@ -68,16 +73,16 @@ def _coordinates(row: Row, arrays: Arrays, compute: bool) -> np.ndarray | None:
     found = kept(folder, row.key)
     if found is not None or not compute:
         return found
-    embedding = (arrays.artefact(row.key) or {}).get("embedding")
+    embedding = arrays.array(row.key, "embedding")
     if embedding is None or len(embedding) < 4 or not np.isfinite(embedding).all():
         return None
     return placed(folder, row.key, embedding)
 
 
-def _sample(number: int) -> np.ndarray:
-    if number <= POINTS:
+def _sample(number: int, most: int) -> np.ndarray:
+    if number <= most:
         return np.arange(number)
-    drawn: np.ndarray = np.random.default_rng(0).choice(number, POINTS, replace=False)
+    drawn: np.ndarray = np.random.default_rng(0).choice(number, most, replace=False)
     return np.sort(drawn)
 
 
@@ -98,7 +103,7 @@ def _panel(
     size = float((high - low).max()) or 1.0  # one scale for both axes: distances keep their meaning
     middle = (low + high) / 2
     points = ((xy[chosen] - middle) / size + 0.5) * SCALE
-    found = (arrays.artefact(row.key) or {}).get("prediction")
+    found = arrays.array(row.key, "prediction")
     classes = found is not None and found.ndim == 1 and len(found) == len(xy)
     return {
         "aggr": row.aggr,

@@ -101,4 +101,9 @@ def _quantile(values: np.ndarray, share: float) -> np.ndarray:
 
 
 def _rounded(values: np.ndarray) -> list[float | None]:
-    return [float(f"{value:.4g}") if np.isfinite(value) else None for value in values]
+    r"""Four digits, or all that stand before the point; :obj:`None` for what is not finite."""
+    finite = np.isfinite(values)
+    size = np.abs(np.where(finite & (values != 0), values, 1.0))
+    scale = 10.0 ** np.clip(3 - np.floor(np.log10(size)), 0, 22)  # powers of ten that are exact
+    listed: list[float] = (np.rint(values * scale) / scale).tolist()
+    return [value if good else None for value, good in zip(listed, finite.tolist(), strict=True)]
