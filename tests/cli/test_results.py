@@ -1,9 +1,13 @@
+import io
 import json
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from meanmax.cli import main
+from meanmax.cli.results_table import cells_tables
+from meanmax.experiments.cells import cells
 from meanmax.experiments.curves import read_curves
 from meanmax.experiments.exports import export_rows, read_rows
 from meanmax.experiments.row import Result
@@ -52,10 +56,10 @@ def folder(tmp_path):
 
 
 def test_show_has_a_line_for_each_method_and_its_settings(folder):
-    baseline, published, changed, *more = lines(invoke("show", "--store", folder))
+    result = invoke("show", "--store", folder)
+    baseline, published, changed, *more = lines(result)
+    assert result.stdout.startswith("karate, splits: balanced")
     assert published == [
-        "karate",
-        "balanced",
         "gcn",
         "softmax",
         "published",
@@ -66,11 +70,25 @@ def test_show_has_a_line_for_each_method_and_its_settings(folder):
         "1.5",
         "0.gamma 2.50",
     ]
-    assert baseline[3:8] == ["none", "published", "1", "0", "72.00"]
-    assert baseline[9:] == ["(1.5)", "–"]
-    assert changed[5:8] == ["1", "0", "71.67"]
-    settings = "".join([changed[4], *(line[4] for line in more)]).replace(" ", "")
+    assert baseline[1:6] == ["none", "published", "1", "0", "72.00"]
+    assert baseline[7:] == ["(1.5)", "–"]
+    assert changed[3:6] == ["1", "0", "71.67"]
+    settings = "".join([changed[2], *(line[2] for line in more)]).replace(" ", "")
     assert settings == "published,learn=false,lr=0.5,edge_dropout=none"
+
+
+def test_settings_are_not_broken_inside_a_word_in_120_columns(tmp_path):
+    store = Store(tmp_path)
+    changed = settings(aggregator_lr=0.001, aggregator_loss="val")
+    facts = {"aggr": "softmax", "data": "a-data-set-of-ones-own", "split": "file:some_splits.npz"}
+    learned = {f"layers.{layer}.gamma": [1.0] for layer in range(3)}
+    made = row(1, settings=changed, backbone="masked_gcn", learned=learned, seconds=123.4, **facts)
+    store.add(Result(made, {}))
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(cells_tables(cells(store.rows())))
+    words = {word for line in console.export_text().splitlines() for word in line.split()}
+    assert {"aggregator_lr=0.001,", "aggregator_loss=val", "2.gamma"} <= words
+    assert facts["split"] in words
 
 
 def test_show_as_json(folder):
@@ -108,11 +126,10 @@ def test_data_of_one_name_are_told_apart(tmp_path):
     store = Store(tmp_path)
     store.add(result(0))
     store.add(result(1, data_hash="e" * 20))
-    shown = lines(invoke("show", "--store", tmp_path))
-    assert sorted(line[0] for line in shown if line[0].startswith("karate")) == [
-        "karate (dddddd)",
-        "karate (eeeeee)",
-    ]
+    shown = invoke("show", "--store", tmp_path)
+    assert len(lines(shown)) == 2
+    titles = [line.partition(",")[0] for line in shown.stdout.splitlines() if "splits:" in line]
+    assert titles == ["karate (dddddd)", "karate (eeeeee)"]
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])

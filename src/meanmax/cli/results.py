@@ -10,7 +10,7 @@ import click
 
 from meanmax.cli import options
 from meanmax.cli.data_tables import count, print_out
-from meanmax.cli.results_table import cells_table
+from meanmax.cli.results_table import cells_tables
 from meanmax.experiments.cells import cells, is_planned_from
 from meanmax.experiments.curves import check_curves, export_curves
 from meanmax.experiments.exports import check_export, export_rows, read_rows
@@ -68,7 +68,7 @@ def show(
     if print_json:
         click.echo(json.dumps([cell.as_dict() for cell in found], indent=1))
     elif found:
-        print_out(cells_table(found))
+        print_out(cells_tables(found))
     else:
         click.echo(f"There are no such runs in {store}.")
 

@@ -5,46 +5,56 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rich.console import Group
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from meanmax.experiments.cells import CellOfRows
 
-HEADINGS = (
-    "data",
-    "splits",
-    "backbone",
-    "aggr",
-    "settings",
-    "n",
-    "failed",
-    "test %",
-    "val %",
-    "s",
-    "learned",
-)
-LEFT = ("data", "splits", "backbone", "aggr", "settings", "learned")
-LONG = ("settings", "learned")
+HEADINGS = ("backbone", "aggr", "settings", "n", "failed", "test %", "val %", "s", "learned")
+LEFT = ("backbone", "aggr", "settings", "learned")
+LONG = {"settings": 22, "learned": 12}
+r"""Columns that are broken into lines, and how wide they are at least."""
+
 NOTE = (
     "mean ± standard deviation of scores; median seconds, in brackets where runs shared the "
-    "machine; settings that are not the file's"
+    "machine; settings: the file, and what is not as there"
 )
 
 
-def cells_table(cells: Sequence[CellOfRows]) -> Table:
-    r"""One line for each cell."""
-    table = Table(caption=NOTE, caption_justify="left")
-    for heading in HEADINGS:
+def cells_tables(cells: Sequence[CellOfRows]) -> Group:
+    r"""A table for each data set and kind of splits, with a line for each cell.
+
+    What all lines of a table have in common stands above it once, so that there is room for what
+    they differ in.
+
+    Args:
+        cells (sequence): Cells, those of one data set and kind of splits after each other.
+    """
+    hashes = {(cell.data, cell.data_hash) for cell in cells}
+    several = {data for data, _ in hashes if sum(name == data for name, _ in hashes) > 1}
+    texts = [_texts(cell) for cell in cells]
+    widths = [max(map(len, column)) for column in zip(HEADINGS, *texts, strict=True)]
+    tables: dict[str, Table] = {}
+    for cell, listed in zip(cells, texts, strict=True):
+        data = f"{cell.data} ({cell.data_hash[:6]})" if cell.data in several else cell.data
+        title = f"{data}, splits: {cell.split}"
+        tables.setdefault(title, _empty(title, widths)).add_row(*listed)
+    spaced = [Padding(table, (0, 0, 1, 0)) for table in tables.values()]
+    return Group(*spaced, Text(NOTE, style="italic"))
+
+
+def _empty(title: str, widths: Sequence[int]) -> Table:
+    table = Table(title=Text(title), title_justify="left", title_style="bold")
+    for heading, width in zip(HEADINGS, widths, strict=True):
         table.add_column(
             heading,
             justify="left" if heading in LEFT else "right",
             no_wrap=heading not in LONG,
             overflow="fold",
+            min_width=min(width, LONG.get(heading, width)),
         )
-    hashes = {(cell.data, cell.data_hash) for cell in cells}
-    several = {data for data, _ in hashes if sum(name == data for name, _ in hashes) > 1}
-    for cell in cells:
-        data = f"{cell.data} ({cell.data_hash[:6]})" if cell.data in several else cell.data
-        table.add_row(data, *_texts(cell))
     return table
 
 
@@ -57,7 +67,6 @@ def _texts(cell: CellOfRows) -> list[str]:
         f"{name.removeprefix('layers.')} {x:.2f}" for name, x in cell.learned.items()
     )
     return [
-        cell.split,
         cell.backbone,
         cell.aggr,
         f"{settings}, {changed}" if changed else settings,
