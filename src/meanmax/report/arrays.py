@@ -44,6 +44,10 @@ class Arrays:
             self._curves[key] = self._some(key, _is_curve)
         return self._curves[key]
 
+    def has(self, key: str) -> bool:
+        r"""Whether a run has an artefact in the store."""
+        return self._path is not None and self._path(key).exists()
+
     def array(self, key: str, name: str) -> np.ndarray | None:
         r"""One array of a run, or :obj:`None`."""
         return (self._some(key, name.__eq__) or {}).get(name)

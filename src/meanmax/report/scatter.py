@@ -2,6 +2,9 @@ r"""Embeddings in the plane as points that can be asked for their node."""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,7 @@ from meanmax.report.arrays import Arrays
 from meanmax.report.groups import Group
 from meanmax.report.lines import colour
 from meanmax.report.nodes import KnownNodes, Nodes
-from meanmax.report.tsne import kept, placed
+from meanmax.report.tsne import Layout, judged, kept, placed
 
 POINTS = 3000
 r"""At most so many nodes of a panel are on the page."""
@@ -27,7 +30,7 @@ r"""Coordinates are whole numbers up to this."""
 def scatter(
     group: Group, arrays: Arrays, known: KnownNodes, *, groups: int = 1, compute: bool = False
 ) -> dict[str, Any] | None:
-    r"""Panels for the first split that has coordinates, one for each aggregator.
+    r"""Panels for the first of the splits on which most aggregators have coordinates.
 
     Args:
         group (Group): The runs.
@@ -40,7 +43,7 @@ def scatter(
     """
     shown = [
         (row, found)
-        for row in _first_split(group)[:PANELS]
+        for row in _best_split(group, arrays, compute)[:PANELS]
         if (found := _coordinates(row, arrays, compute)) is not None
     ]
     if not shown:
@@ -57,15 +60,30 @@ def scatter(
         "number": chosen.tolist(),
         **_names(nodes, chosen),
         "panels": [
-            _panel(row, xy, chosen, arrays, group) for row, xy in shown if len(xy) == number
+            {
+                **_panel(row, xy, chosen, arrays, group),
+                "silhouette": _compactness(row, nodes, arrays, compute),
+            }
+            for row, xy in shown
+            if len(xy) == number
         ],
     }
 
 
-def _first_split(group: Group) -> list[Row]:
+def _best_split(group: Group, arrays: Arrays, compute: bool) -> list[Row]:
     rows = [row for aggr in group.aggrs for row in group.of(aggr) if row.status == "ok"]
-    first = min((row.split_seed for row in rows), default=0)
-    return [row for row in rows if row.split_seed == first]
+    folder = arrays.evidence.derived
+    if folder is None:
+        return []
+    ready = Counter(row.split_seed for row in rows if _ready(row, folder, arrays, compute))
+    split = min(ready, key=lambda seed: (-ready[seed], seed), default=None)
+    return [row for row in rows if row.split_seed == split]
+
+
+def _ready(row: Row, folder: Path, arrays: Arrays, compute: bool) -> bool:
+    if Layout().file_of(folder, row.key).exists():
+        return True
+    return compute and arrays.has(row.key)
 
 
 def _coordinates(row: Row, arrays: Arrays, compute: bool) -> np.ndarray | None:
@@ -77,6 +95,15 @@ def _coordinates(row: Row, arrays: Arrays, compute: bool) -> np.ndarray | None:
     if embedding is None or len(embedding) < 4 or not np.isfinite(embedding).all():
         return None
     return placed(folder, row.key, embedding)
+
+
+def _compactness(row: Row, nodes: Nodes | None, arrays: Arrays, compute: bool) -> float | None:
+    r"""The silhouette score of the classes in the embedding itself, if it is known."""
+    if nodes is None:
+        return None
+    embedding = arrays.array(row.key, "embedding") if compute else None
+    score = judged(arrays.evidence.derived, row.key, embedding, nodes.classes)
+    return score if math.isfinite(score) else None
 
 
 def _sample(number: int, most: int) -> np.ndarray:

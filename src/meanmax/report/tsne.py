@@ -16,6 +16,7 @@ from sklearn.metrics import silhouette_score
 
 from meanmax.training.whole_file import replacing
 
+COORDINATES, SILHOUETTE = "coordinates", "silhouette"
 JUDGED = 20_000
 r"""So many nodes at most are compared with one another for the silhouette score."""
 
@@ -87,14 +88,7 @@ def kept(folder: Path | None, key: str, layout: Layout | None = None) -> np.ndar
         key (str): The run.
         layout (Layout, optional): How. (default: :obj:`Layout()`)
     """
-    if folder is None:
-        return None
-    try:
-        with np.load((layout or Layout()).file_of(folder, key), allow_pickle=False) as file:
-            found: np.ndarray = file["coordinates"]
-            return found
-    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile):
-        return None  # not there, or damaged: it can be computed anew
+    return None if folder is None else _read((layout or Layout()).file_of(folder, key), COORDINATES)
 
 
 def placed(
@@ -114,11 +108,32 @@ def placed(
         return found
     found = coordinates(embedding, layout)
     if folder is not None:
-        # A store that cannot be written to gives its pictures all the same, only later.
-        with suppress(OSError), replacing(layout.file_of(folder, key)) as temporary:
-            with temporary.open("wb") as file:
-                np.savez_compressed(file, coordinates=found)
+        _keep(layout.file_of(folder, key), found, COORDINATES)
     return found
+
+
+def judged(
+    folder: Path | None, key: str, embedding: np.ndarray | None, classes: np.ndarray
+) -> float:
+    r"""The :func:`silhouette` of a run, from the folder or computed now and kept there.
+
+    Args:
+        folder (Path, optional): The folder of derived results; :obj:`None` to keep nothing.
+        key (str): The run.
+        embedding (ndarray, optional): Its embedding; :obj:`None` for NaN if nothing is kept.
+        classes (ndarray): The class of each node.
+    """
+    marked = hashlib.sha256(np.ascontiguousarray(classes, np.int64).tobytes()).hexdigest()[:8]
+    path = None if folder is None else folder / f"silhouette-{key}-{marked}.npz"
+    found = None if path is None else _read(path, SILHOUETTE)
+    if found is not None and found.shape == ():
+        return float(found)
+    if embedding is None:
+        return float("nan")
+    score = silhouette(embedding, classes)
+    if path is not None:
+        _keep(path, np.float64(score), SILHOUETTE)
+    return score
 
 
 def silhouette(embedding: np.ndarray, classes: np.ndarray, *, seed: int = 0) -> float:
@@ -140,3 +155,18 @@ def silhouette(embedding: np.ndarray, classes: np.ndarray, *, seed: int = 0) -> 
     if not 2 <= len(np.unique(y)) < len(y):
         return float("nan")
     return float(silhouette_score(x, y))
+
+
+def _read(path: Path, name: str) -> np.ndarray | None:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            found: np.ndarray = file[name]
+            return found
+    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile):
+        return None  # not there, or damaged: it can be computed anew
+
+
+def _keep(path: Path, array: np.ndarray | np.float64, name: str) -> None:
+    r"""A store that cannot be written to gives its pictures all the same, only later."""
+    with suppress(OSError), replacing(path) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, **{name: array})  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from meanmax.data.catalog import CATALOG
 from meanmax.experiments.selection import Selected
 from meanmax.experiments.store import DEFAULT_STORE
 from meanmax.experiments.tables import AGGRS
-from meanmax.report.evidence import Evidence
+from meanmax.report.evidence import Evidence, good
 
 
 class NothingToShow(Exception):  # noqa: N818 - it is no error that runs are still to be made
@@ -43,18 +43,33 @@ class Asked:
         r"""The rows of a data set that have the settings asked for."""
         return evidence.selected(data, settings_name=self.settings_name, overrides=self.overrides)
 
-    def command(self, evidence: Evidence, data: Sequence[str], backbones: Sequence[str]) -> str:
+    def command(
+        self, evidence: Evidence, data: Sequence[str], backbones: Sequence[str], *more: str
+    ) -> str:
         r"""The command that makes the runs.
 
         Args:
             evidence (Evidence): What there is, which tells the store.
             data (sequence): The data sets.
             backbones (sequence): The backbones.
+            *more (str): Options besides.
         """
         return " && ".join(
-            shlex.join([*words, *self._options(evidence, settings, store)])
+            shlex.join([*words, *more, *self._options(evidence, settings, store)])
             for words, settings, store in _commands(data, backbones)
         )
+
+    def artefacts(self, evidence: Evidence, data: Sequence[str], backbone: str) -> list[str]:
+        r"""The option without which the runs would not be made, if rows of them are there.
+
+        Args:
+            evidence (Evidence): What there is.
+            data (sequence): The data sets.
+            backbone (str): The backbone.
+        """
+        chosen = [self.selected(evidence, name) for name in data]
+        there = any(good(own, backbone, aggr) for own in chosen for aggr in self.aggrs)
+        return ["--artefacts"] if there and evidence.folder is not None else []
 
     def _options(self, evidence: Evidence, default: str, store: str) -> list[str]:
         words = []

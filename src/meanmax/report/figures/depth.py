@@ -2,17 +2,20 @@ r"""Accuracy against depth."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from meanmax.experiments.depth import SETS, SPLITS, Depth, by_depth
+from meanmax.experiments.depth import DEPTHS, SETS, SPLITS, Depth, by_depth, overrides
+from meanmax.experiments.store import DEFAULT_STORE
 from meanmax.report.evidence import Evidence
 from meanmax.report.figures import look
 from meanmax.report.figures.asked import Asked, NothingToShow
 
 BACKBONE = "gcn"
-COMMAND = "meanmax reproduce figures"
 
 
 def depth(evidence: Evidence, asked: Asked | None = None) -> Figure:
@@ -20,7 +23,8 @@ def depth(evidence: Evidence, asked: Asked | None = None) -> Figure:
     range as a band.
 
     The runs are those of :mod:`meanmax.experiments.depth`: hidden activation off, the aggregator
-    in every layer but the last, otherwise the published settings.
+    in every layer but the last, otherwise the published settings. Data sets without runs keep an
+    empty panel, and the note says what fills what is missing.
 
     Args:
         evidence (Evidence): The runs.
@@ -37,25 +41,24 @@ def depth(evidence: Evidence, asked: Asked | None = None) -> Figure:
     found = {
         name: by_depth(evidence.rows, name, backbone=backbone, aggrs=asked.aggrs) for name in data
     }
-    shown = {name: points for name, points in found.items() if any(p.scores for p in points)}
-    if not shown:
+    if not any(point.scores for points in found.values() for point in points):
         raise NothingToShow(
             f"there are no runs of {look.backbone_name(backbone)} at several depths on "
-            f"{', '.join(data)}; this makes them: {COMMAND}"
+            f"{', '.join(data)}; this makes them: {_command(evidence, data, backbone)}"
         )
-    figure, grid = look.panels(len(shown))
-    for axes, (name, points) in zip(grid, shown.items(), strict=True):
+    figure, grid = look.panels(len(data))
+    for axes, (name, points) in zip(grid, found.items(), strict=True):
         _draw(axes, points, asked.aggrs)
         counts = [len(point.scores) for point in points]
         look.title(axes, f"{look.data_name(name)}, {look.count_text(counts)}")
         look.labels(axes, "layers", "test accuracy, %" if axes is grid[0] else "")
-    aggrs = [a for a in asked.aggrs if any(p.aggr == a for ps in shown.values() for p in ps)]
     look.heading(
         figure,
         f"{look.backbone_name(backbone)}: accuracy against depth, hidden activation off",
         "Mean over n splits; band: least to largest. Published settings, but no hidden activation "
-        "and the aggregator in every layer except the last. " + _notes(found),
-        look.handles(aggrs, markers=True),
+        "and the aggregator in every layer except the last. "
+        + _notes(found, backbone, len(asked.aggrs)),
+        look.handles(asked.aggrs, markers=True),
     )
     return figure
 
@@ -64,27 +67,58 @@ def _draw(axes: Axes, points: list[Depth], aggrs: tuple[str, ...]) -> None:
     for aggr in aggrs:
         own = [point for point in points if point.aggr == aggr and point.scores]
         layers = np.array([point.layers for point in own])
-        look_ = look.look_of(aggr)
+        drawn = look.look_of(aggr)
         low = [min(point.scores) for point in own]
         high = [max(point.scores) for point in own]
-        axes.fill_between(layers, low, high, color=look_.colour, alpha=0.13, linewidth=0)
+        axes.fill_between(layers, low, high, color=drawn.colour, alpha=0.13, linewidth=0)
         axes.plot(
             layers,
             [point.mean for point in own],
-            look_.line,
-            color=look_.colour,
-            marker=look_.marker,
+            drawn.line,
+            color=drawn.colour,
+            marker=drawn.marker,
             markersize=4,
             linewidth=1.4,
         )
-    axes.set_xticks(sorted({point.layers for point in points}))
+    axes.set_xticks(DEPTHS)
+    axes.set_xlim(min(DEPTHS) - 0.4, max(DEPTHS) + 0.4)
+    if not any(point.scores for point in points):
+        axes.set_yticks([])
+        look.absent(axes)
 
 
-def _notes(found: dict[str, list[Depth]]) -> str:
-    missing = [look.data_name(name) for name, points in found.items() if not points]
-    notes = [f"Nothing on {', '.join(missing)} yet."] if missing else []
-    fewer = [point for points in found.values() for point in points if len(point.scores) < SPLITS]
-    failed = sum(point.failed for point in fewer)
+def _notes(found: dict[str, list[Depth]], backbone: str, methods: int) -> str:
+    r"""What did not end well, and what is missing with the command that makes it."""
+    notes = []
+    failed = sum(point.failed for points in found.values() for point in points)
     if failed:
         notes.append(f"{failed} runs did not end well and are left out.")
+    wanted = len(DEPTHS) * methods * SPLITS
+    short = {
+        name: wanted - sum(min(SPLITS, len(p.scores) + p.failed) for p in points)
+        for name, points in found.items()
+    }
+    missing = {name: runs for name, runs in short.items() if runs}
+    if missing:
+        listed = ", ".join(f"{look.data_name(name)} {runs}" for name, runs in missing.items())
+        notes.append(f"Runs that are missing of {wanted} each: {listed}.")
+        if backbone == BACKBONE and set(missing) <= set(SETS):
+            # Not where: the place of a store says nothing to those who see the picture.
+            made = _command(Evidence.nothing(), list(missing), backbone)
+            notes.append(f"This makes them: {made}")
     return " ".join(notes)
+
+
+def _command(evidence: Evidence, data: Sequence[str], backbone: str) -> str:
+    if backbone != BACKBONE or not set(data) <= set(SETS):
+        return " && ".join(
+            Asked(overrides=overrides(layers)).command(
+                evidence, data, [backbone], "--splits", str(SPLITS)
+            )
+            for layers in DEPTHS
+        )
+    words = ["meanmax", "reproduce", "figures"]
+    words += [] if tuple(data) == SETS else ["--data", ",".join(data)]
+    if evidence.folder is not None and str(evidence.folder) != DEFAULT_STORE:
+        words += ["--store", str(evidence.folder)]
+    return shlex.join(words)

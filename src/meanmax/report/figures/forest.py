@@ -106,6 +106,19 @@ def _draw(axes: Axes, own: Sequence[Claim], places: dict[tuple[str, str], float]
         axes.plot([pair.difference], [place], drawn.marker, color=drawn.colour, markersize=4.5)
         if math.isfinite(claim.paper):
             axes.plot([claim.paper], [place], "d", color="0.25", markersize=5, fillstyle="none")
+    drawn_here = {(claim.backbone, claim.aggr) for claim in own}
+    for method, place in places.items():
+        if method not in drawn_here:
+            axes.text(
+                0.98,
+                place,
+                "no runs yet",
+                transform=axes.get_yaxis_transform(),
+                ha="right",
+                va="center",
+                color="0.6",
+                fontsize=look.SIZE - 2,
+            )
     axes.margins(x=0.08)
     axes.grid(axis="x", color="0.92", linewidth=0.6)
     axes.set_axisbelow(True)

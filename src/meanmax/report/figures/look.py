@@ -150,7 +150,7 @@ def heading(
         text (str): The title.
         note (str, optional): The note, which is broken into lines. (default: :obj:`""`)
         drawn (sequence, optional): What the legend shows. (default: :obj:`()`)
-        columns (int, optional): Of the legend. (default: all beside each other)
+        columns (int, optional): Of the legend. (default: as many as fit)
     """
     width = figure.get_figwidth()
     # One artist for both: a title of its own would be drawn over the legend.
@@ -159,7 +159,7 @@ def heading(
         title=textwrap.fill(text, int(width * 12)),
         title_fontproperties={"size": SIZE + 1, "weight": "bold"},
         loc="outside upper center",
-        ncols=columns or max(1, len(drawn)),
+        ncols=columns or fitting([str(handle.get_label()) for handle in drawn], width),
         frameon=False,
         fontsize=SIZE,
         handlelength=2.6,
@@ -168,6 +168,36 @@ def heading(
         figure.supxlabel(
             textwrap.fill(note, int(width * 21)), fontsize=SIZE - 2, color="0.35", ha="left", x=0.01
         )
+
+
+def fitting(labels: Sequence[str], width: float) -> int:
+    r"""How many columns a legend may have.
+
+    Example:
+        >>> fitting(["Lp norm", "polynomial", "softmax"], 9.0), fitting(["a" * 20] * 3, 4.0)
+        (3, 2)
+
+    Args:
+        labels (sequence): The texts.
+        width (float): Of the figure, in inches.
+    """
+    letter, line = 0.0085 * SIZE, 0.075 * SIZE  # inches of a letter, of a line with its gaps
+    column = letter * max(map(len, labels), default=0) + line
+    return max(1, min(len(labels), int(width / column)))
+
+
+def absent(axes: Axes, text: str = "no runs yet") -> None:
+    r"""A word in a panel that has nothing to show."""
+    axes.text(
+        0.5,
+        0.5,
+        text,
+        ha="center",
+        va="center",
+        transform=axes.transAxes,
+        color="0.45",
+        fontsize=SIZE,
+    )
 
 
 def handles(aggrs: Iterable[str], *, markers: bool = False, lines: bool = True) -> list[Line2D]:

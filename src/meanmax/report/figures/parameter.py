@@ -49,7 +49,7 @@ def parameter(evidence: Evidence, asked: Asked | None = None) -> Figure:
         raise NothingToShow(
             f"there are no learned parameters of {look.backbone_name(backbone)} on "
             f"{', '.join(data)} with {asked.what}{why}; this makes the runs: "
-            f"{asked.command(evidence, data, [backbone])}"
+            + asked.command(evidence, data, [backbone], *asked.artefacts(evidence, data, backbone))
         )
     figure, grid = look.panels(len(shown))
     for axes, (name, courses) in zip(grid, shown.items(), strict=True):

@@ -58,7 +58,7 @@ def draw_path(axes: Axes) -> None:
     axes.set_xlabel("parameter (each shifted so that the path begins at 1)")
     axes.set_ylabel("aggregate of the four neighbours (dots)")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="center right")
+    axes.legend(frameon=False, loc="lower right")
 
 
 def _neighbourhood() -> tuple[torch.Tensor, Graph]:

@@ -11,11 +11,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from meanmax.experiments.row import Row
+from meanmax.experiments.selection import Selected
 from meanmax.report.evidence import Evidence, good
 from meanmax.report.figures import look
 from meanmax.report.figures.asked import Asked, NothingToShow
 from meanmax.report.figures.classes import classes_of
-from meanmax.report.tsne import Layout, placed, silhouette
+from meanmax.report.tsne import Layout, judged, placed
 
 BACKBONE, DATA = "gcn", "photo"
 MARKERS = ("o", "^", "s", "v", "D", "P", "X")
@@ -39,17 +40,14 @@ def tsne(evidence: Evidence, asked: Asked | None = None) -> Figure:
     backbone, source = (asked.backbones or (BACKBONE,))[0], (asked.data or (DATA,))[0]
     data = _name(evidence, source)
     chosen = asked.selected(evidence, data)
-    rows = {aggr: good(chosen, backbone, aggr) for aggr in asked.aggrs}
-    split = min((row.split_seed for own in rows.values() for row in own), default=0)
-    first = {aggr: row for aggr, own in rows.items() for row in own if row.split_seed == split}
-    shown = {aggr: (row, _embedding(evidence, row)) for aggr, row in first.items()}
-    ready = {aggr: (row, array) for aggr, (row, array) in shown.items() if array is not None}
+    split, ready = _fullest_split(evidence, chosen, backbone, asked.aggrs)
     if not ready:
         why = "" if evidence.folder else " (an exported file holds none: name the store's folder)"
+        more = ["--splits", "1", *asked.artefacts(evidence, [data], backbone)]
         raise NothingToShow(
             f"there are no embeddings of {look.backbone_name(backbone)} on {data} with "
             f"{asked.what}{why}; this makes the runs: "
-            f"{asked.command(evidence, [source], [backbone])}"
+            f"{asked.command(evidence, [source], [backbone], *more)}"
         )
     row = next(row for row, _ in ready.values())
     y, names = classes_of(row, source=source if source != data else None, data_dir=asked.data_dir)
@@ -61,7 +59,7 @@ def tsne(evidence: Evidence, asked: Asked | None = None) -> Figure:
         if aggr in ready:
             _panel(axes, evidence, *ready[aggr], y, len(names))
         else:
-            axes.text(0.5, 0.5, "no run yet", ha="center", transform=axes.transAxes, color="0.4")
+            look.absent(axes, "no run yet")
     drawn, columns = _legend(names) if len(names) <= NAMED else ([], 1)
     layout = Layout()
     look.heading(
@@ -75,6 +73,30 @@ def tsne(evidence: Evidence, asked: Asked | None = None) -> Figure:
         columns=columns,
     )
     return figure
+
+
+Embedded = dict[str, tuple[Row, np.ndarray]]
+r"""A run and its embedding for each aggregator."""
+
+
+def _fullest_split(
+    evidence: Evidence, chosen: Selected, backbone: str, aggrs: tuple[str, ...]
+) -> tuple[int, Embedded]:
+    r"""The first of the splits on which most of the methods have an embedding."""
+    rows = {aggr: good(chosen, backbone, aggr) for aggr in aggrs}
+    best: tuple[int, Embedded] = (0, {})
+    for split in sorted({row.split_seed for own in rows.values() for row in own}):
+        found: Embedded = {}
+        for aggr, own in rows.items():
+            for row in (row for row in own if row.split_seed == split):
+                array = _embedding(evidence, row)
+                if array is not None:
+                    found[aggr] = (row, array)
+        if len(found) > len(best[1]):
+            best = (split, found)
+        if len(found) == len(aggrs):
+            break
+    return best
 
 
 def _panel(
@@ -110,7 +132,7 @@ def _panel(
             bbox={"boxstyle": "round,pad=0.12", "fc": "white", "ec": "none", "alpha": 0.75},
         )
     axes.set_aspect("equal", adjustable="datalim")
-    score = silhouette(embedding, y)
+    score = judged(evidence.derived, row.key, embedding, y)
     compact = "–" if math.isnan(score) else f"{score:.3f}".replace("-", "−")
     test = row.metrics.get("test_score")
     look.labels(axes, f"silhouette {compact}" + ("" if test is None else f", test {test:.1f} %"))
