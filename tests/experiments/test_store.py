@@ -78,6 +78,21 @@ def test_a_failed_run_is_tried_again_by_one_process_only(store):
     assert other.claim(key, failures=other.failures()[key]) == "mine"
 
 
+def test_a_run_without_its_artefact_is_made_again_where_that_is_wanted(store):
+    whole, bare = result(0), result(1)
+    store.add(whole)
+    store.merge([bare.row])
+    store.add(Result(failed(2), {}))
+    keys = [whole.row.key, bare.row.key, failed(2).key]
+    assert store.finished() == set(keys)
+    assert store.finished(artefacts=True) == {keys[0], keys[2]}
+    assert [store.claim(key) for key in keys] == ["done"] * 3
+    assert [store.claim(key, artefacts=True) for key in keys] == ["done", "mine", "done"]
+    store.add(bare)
+    assert store.claim(keys[1], artefacts=True) == "done"
+    assert [row.attempt for row in store.rows()] == [0, 1, 0]
+
+
 def test_a_claim_holds_as_long_as_its_owner_lives(store):
     other = Store(store.folder)
     assert store.claim("aa") == store.claim("bb") == "mine"

@@ -7,6 +7,8 @@ from matplotlib.text import Text
 from meanmax.experiments.curves import export_curves
 from meanmax.experiments.depth import by_depth, overrides, plans
 from meanmax.experiments.exports import export_rows
+from meanmax.experiments.reproduction import Reproduction
+from meanmax.experiments.store import Store
 from meanmax.report.evidence import Evidence, good
 from meanmax.report.figures import FIGURES, Asked, NothingToShow, pictures, write_figure
 from meanmax.report.figures.bands import band
@@ -126,8 +128,48 @@ def test_depths_are_planned_and_drawn_with_their_settings(tmp_path):
         ("none", 4, 81.0),
         ("lp", 4, 82.0),
     ]
-    (axes,) = draw("depth", evidence).axes
-    assert axes.lines[0].get_xdata().tolist() == [2, 4]
+    figure = draw("depth", evidence)
+    assert figure.axes[0].lines[0].get_xdata().tolist() == [2, 4]
+    assert [text.get_text() for text in figure.axes[2].texts] == ["no runs yet"]
+    told = texts(figure)
+    assert "missing of 100 each: Cora 88, Citeseer 100, Pubmed 100." in told, "12 are there"
+    assert "This makes them: meanmax reproduce figures" in told
+    assert str(tmp_path) not in told
+
+
+def test_depths_of_some_sets_and_splits_are_asked_for_alone():
+    wish = Reproduction(figures=True, data=["citeseer", "photo"], splits=2)
+    planned = [
+        (p.data.source, *p.backbones, len(p.splits), dict(p.overrides)) for p in wish.plans()
+    ]
+    assert planned[:2] == [("citeseer", "gcn", 2, {}), ("photo", "gcn", 1, {})]
+    assert planned[2:] == [("citeseer", "gcn", 2, overrides(n)) for n in (2, 3, 4, 6, 8)]
+    assert {len(p.splits) for p in Reproduction(figures=True).plans()} == {10, 1, 5}
+
+
+def test_rows_without_artefacts_are_made_again_by_the_command_that_is_named(tmp_path):
+    rows = fill(tmp_path / "full").rows()
+    Store(tmp_path / "bare").merge(rows)
+    for name in ("losses", "parameter"):
+        with pytest.raises(NothingToShow, match="--artefacts --store"):
+            draw(name, Evidence.of(tmp_path / "bare"))
+    with pytest.raises(NothingToShow, match="--data cora --backbone gcn --splits 1 --artefacts"):
+        draw("tsne", Evidence.of(tmp_path / "bare"), Asked(data=("cora",)))
+    with pytest.raises(NothingToShow, match="--data pubmed --backbone gcn --splits 1 --store"):
+        draw("tsne", Evidence.of(tmp_path / "bare"), Asked(data=("pubmed",)))
+
+
+def test_no_legend_is_wider_than_its_figure(tmp_path):
+    fill(tmp_path)
+    for name in ("losses", "parameter", "maxness", "forest", "depth"):
+        evidence = Evidence.of(tmp_path)
+        if name == "depth":
+            evidence = Evidence([row("lp", 0, 70.0, overrides=overrides(3))], {}.get)
+        figure = draw(name, evidence, Asked(data=("cora",)))
+        figure.canvas.draw()
+        (legend,) = figure.legends
+        box = legend.get_window_extent()
+        assert 0 <= box.x0 and box.x1 <= figure.bbox.x1, name
 
 
 def test_runs_that_failed_are_told_of_at_their_depth():
@@ -155,6 +197,17 @@ def test_tsne_has_a_panel_for_each_method_and_says_how_compact(tmp_path):
     points = figure.axes[1].collections[1].get_offsets()
     assert points.shape == (34, 2)
     assert len(list((tmp_path / "derived").glob("tsne-*.npz"))) == 3
+    assert len(list((tmp_path / "derived").glob("silhouette-*.npz"))) == 3
+
+
+def test_tsne_takes_the_first_split_on_which_most_methods_have_embeddings(tmp_path):
+    store = fill(tmp_path, data="karate", splits=3)
+    for made in store.rows():
+        if made.split_seed == 0 or (made.split_seed == 2 and made.aggr == "lp"):
+            store.artefact_path(made.key).unlink()
+    figure = draw("tsne", Evidence.of(tmp_path), KARATE)
+    assert "split 1, seed 1" in texts(figure)
+    assert "no run yet" not in texts(figure)
 
 
 def test_tsne_refuses_data_that_the_runs_are_not_of(tmp_path):

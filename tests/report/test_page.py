@@ -1,15 +1,18 @@
 """The page and its content, from stores of every condition."""
 
 import base64
+import dataclasses
 import hashlib
 import json
 import re
 import shlex
 from html.parser import HTMLParser
+from unittest import mock
 
 import numpy as np
 import pytest
 
+from meanmax.experiments.depth import overrides
 from meanmax.experiments.exports import export_rows
 from meanmax.experiments.row import Result
 from meanmax.experiments.store import Store, StoreError
@@ -178,6 +181,49 @@ def test_several_data_sets_become_the_papers_tables(tmp_path):
     assert second["rows"][0]["cells"][1]["ours"] == 80.0
     assert second["rows"][2]["cells"][1] is None
     assert found["sentences"][0]["text"].startswith("Of 3 comparisons")
+
+
+def test_comparisons_with_one_name_are_told_apart_by_their_splits(tmp_path):
+    fill(tmp_path)
+    store = Store(tmp_path)
+    for split in range(2):
+        made = run(700 + split, "none", split, split_hash=f"other {split}")
+        made = dataclasses.replace(made, split="file:theirs.npz")
+        store.add(Result(made, arrays("none")))
+    found = shown(tmp_path)
+    headings = [section["heading"] for section in found["sections"]]
+    common = "cora, gcn, settings published, splits"
+    assert headings == [f"{common} balanced", f"{common} file:theirs.npz"]
+    texts = [sentence["text"] for sentence in found["sentences"]]
+    assert not any("only the baseline" in text for text in texts), "others are compared"
+
+
+def test_depths_become_a_chart_of_the_splits_that_all_have(tmp_path):
+    store = Store(tmp_path)
+    for layers, splits in ((2, 2), (4, 1)):
+        for split in range(splits):
+            number = 10 * layers + split
+            made = run(number, "none", split, score=80.0 - split, overrides=overrides(layers))
+            store.add(Result(made, {}))
+    (chart,) = shown(tmp_path)["depths"]["charts"]
+    (line,) = chart["lines"]
+    assert (chart["title"], chart["axis"]) == ("cora", "layers")
+    assert (line["x"], line["mid"], line["runs"]) == ([2, 4], [80.0, 80.0], 2)
+    assert "Accuracy against depth" in page(tmp_path)
+
+
+def test_panels_of_many_comparisons_share_the_points_of_the_page(tmp_path):
+    rows = []
+    for place, data in enumerate(("cora", "photo")):
+        rows.append(run(place, "none", 0, data=data, data_hash=str(place) * 20))
+        Store(tmp_path).add(Result(rows[-1], arrays("none", nodes=400)))
+    (tmp_path / "derived").mkdir()
+    for made in rows:
+        xy = np.random.default_rng(0).normal(size=(400, 2)).astype(np.float32)
+        np.savez(Layout().file_of(tmp_path / "derived", made.key), coordinates=xy)
+    with mock.patch("meanmax.report.scatter.ALL_POINTS", 2400):
+        found = [section["scatter"]["shown"] for section in shown(tmp_path)["sections"]]
+    assert found == [300, 300], "four panels each"
 
 
 def test_large_scatters_are_sampled(tmp_path):

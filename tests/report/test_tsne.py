@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from meanmax.report.tsne import Layout, coordinates, kept, placed, silhouette
+from meanmax.report.tsne import Layout, coordinates, judged, kept, placed, silhouette
 
 QUICK = Layout(iterations=250)
 
@@ -55,6 +55,18 @@ def test_a_damaged_or_foreign_file_is_computed_anew(tmp_path):
     assert placed(tmp_path, "key", x, QUICK).shape == (20, 2)
     assert kept(tmp_path, "key", QUICK).shape == (20, 2)
     assert [path.name for path in tmp_path.iterdir()] == [file.name], "nothing is left behind"
+
+
+def test_silhouettes_are_computed_once_for_each_run_and_its_classes(tmp_path):
+    x, y = blobs(10)
+    first = judged(tmp_path, "key", x, y)
+    assert first == silhouette(x, y)
+    assert judged(tmp_path, "key", None, y) == first, "from the file"
+    assert np.isnan(judged(tmp_path, "key", None, 1 - y)), "other classes, another score"
+    assert np.isnan(judged(None, "key", None, y))
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(b"no zip")
+    assert judged(tmp_path, "key", x, y) == first
 
 
 def test_without_a_folder_nothing_is_kept():

@@ -14,6 +14,7 @@ from meanmax.experiments.settings_files import NAMES
 from meanmax.experiments.store import DEFAULT_STORE
 from meanmax.report.evidence import Evidence
 from meanmax.report.figures import (
+    DPI,
     FIGURES,
     FORMATS,
     Asked,
@@ -72,6 +73,7 @@ def _words(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     default=",".join(FORMATS),
     help="Formats, with commas.",
 )
+@click.option("--dpi", type=click.IntRange(30, 1200), default=DPI, help="Dots to an inch of PNG.")
 @options.data_dir
 def figure(
     name: str | None,
@@ -83,6 +85,7 @@ def figure(
     pairs: tuple[str, ...],
     out: Path,
     formats: list[str],
+    dpi: int,
     data_dir: Path | None,
     silent: bool = False,
 ) -> None:
@@ -107,7 +110,7 @@ def figure(
     with options.clear_errors():
         needed = any(FIGURES[one].needs_runs for one in chosen)
         evidence = Evidence.of(store) if needed else Evidence.nothing()
-        made, missing = _drawn(chosen, evidence, asked, out, formats)
+        made, missing = _drawn(chosen, evidence, asked, out, formats, dpi)
     for path in () if silent else made:
         click.echo(path)
     told = "\n".join(f"{stem}: {reason}" for stem, reason in missing.items())
@@ -118,7 +121,7 @@ def figure(
 
 
 def _drawn(
-    names: list[str], evidence: Evidence, asked: Asked, out: Path, formats: list[str]
+    names: list[str], evidence: Evidence, asked: Asked, out: Path, formats: list[str], dpi: int
 ) -> tuple[list[Path], dict[str, str]]:
     r"""The files that were written, and why other pictures were not."""
     made: list[Path] = []
@@ -128,7 +131,8 @@ def _drawn(
         for stem, one in pictures(name, asked).items():
             try:
                 with console.status(f"drawing {stem}"):
-                    files = write_figure(FIGURES[name].draw(evidence, one), out, stem, formats)
+                    drawn = FIGURES[name].draw(evidence, one)
+                    files = write_figure(drawn, out, stem, formats, dpi=dpi)
             except NothingToShow as reason:
                 missing[stem] = str(reason)
                 continue

@@ -28,8 +28,8 @@ def filled(
         tasks (sequence): The runs.
         workers (Workers): Who makes them.
         retry_failed (bool): Whether runs that failed are made again.
-        artefacts (bool, optional): Whether runs of which only the row is there are made again.
-            (default: :obj:`False`)
+        artefacts (bool, optional): Whether runs are made again of which the row is there and the
+            artefact is not. (default: :obj:`False`)
         score (str, optional): Whose score is told of each run: that of :obj:`"test"` or of
             :obj:`"val"` nodes. (default: :obj:`"test"`)
     """

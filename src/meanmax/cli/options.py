@@ -43,16 +43,16 @@ overrides = click.option(
     help="A setting in place of the file's, such as lr=0.005; may be repeated.",
 )
 threads = click.option("--threads", type=POSITIVE, default=1, help="Threads of each run.")
-artefacts = click.option(
-    "--artefacts",
-    is_flag=True,
-    help="Make runs again whose rows came without embeddings and curves, as exports are.",
-)
 store = click.option(
     "--store",
     type=click.Path(path_type=Path),
     default=Path(DEFAULT_STORE),
     help="Folder of the runs.",
+)
+artefacts = click.option(
+    "--artefacts",
+    is_flag=True,
+    help="Make runs again whose rows came without embeddings and curves, as exports are.",
 )
 
 

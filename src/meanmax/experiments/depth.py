@@ -8,8 +8,9 @@ every layer but the last (:obj:`nonlinear="hidden"`), or depth would add linear 
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ class Depth:
         layers (int): The depth.
         scores (tuple): Test scores in percent of the runs that ended well, by split.
         failed (int): How many runs did not.
+        splits (tuple): The seeds of the splits of these scores.
     """
 
     data: str
@@ -43,6 +45,7 @@ class Depth:
     layers: int
     scores: tuple[float, ...]
     failed: int
+    splits: tuple[int, ...] = ()
 
     @property
     def mean(self) -> float:
@@ -125,6 +128,38 @@ def by_depth(
             own = chosen.of(backbone, aggr)
             if own:
                 good = scores(own.values(), "test_score")
-                listed = tuple(good[seed] for seed in sorted(good))
-                found.append(Depth(data, aggr, layers, listed, len(own) - len(good)))
+                seeds = tuple(sorted(good))
+                listed = tuple(good[seed] for seed in seeds)
+                found.append(Depth(data, aggr, layers, listed, len(own) - len(good), seeds))
     return found
+
+
+def comparable(points: Sequence[Depth]) -> list[Depth]:
+    r"""The points on the splits that all of them have: splits differ by more than depths do, so
+    that means over different ones say nothing about depth.
+
+    If there is no such split, the one that most points have is taken, and points without it are
+    left out; points without any score are left out in any case.
+
+    Example:
+        >>> whole = Depth("cora", "none", 2, (80.0, 76.0), 0, (0, 1))
+        >>> late = Depth("cora", "none", 8, (75.0,), 0, (1,))
+        >>> [point.scores for point in comparable([whole, late])]
+        [(76.0,), (75.0,)]
+
+    Args:
+        points (sequence): Methods at depths, all on one data set.
+    """
+    there = [point for point in points if point.scores]
+    counts = Counter(seed for point in there for seed in point.splits)
+    most = max(counts.values(), default=0)
+    kept = {seed for seed, count in counts.items() if count == most}
+    if most < len(there):
+        kept = {min(kept)}
+    return [_on(point, kept) for point in there if kept & set(point.splits)]
+
+
+def _on(point: Depth, kept: set[int]) -> Depth:
+    pairs = [pair for pair in zip(point.splits, point.scores, strict=True) if pair[0] in kept]
+    seeds, scores = zip(*pairs, strict=True)
+    return replace(point, splits=seeds, scores=scores)

@@ -12,6 +12,7 @@ from meanmax.experiments.row import Row
 from meanmax.experiments.tables import PPI_GO
 from meanmax.report.arrays import Arrays
 from meanmax.report.commands import command, needs_place
+from meanmax.report.depths import depths
 from meanmax.report.differences import forest
 from meanmax.report.evidence import Evidence
 from meanmax.report.groups import Group, groups
@@ -21,13 +22,13 @@ from meanmax.report.overview import (
     Made,
     all_differences,
     caveat,
-    heading,
+    headings,
     matrices,
     sentences,
     told,
 )
-from meanmax.report.provenance import failures, machine, settings_table, span
-from meanmax.report.scatter import scatter
+from meanmax.report.provenance import failures, machine, setting, settings_table, span
+from meanmax.report.scatter import scatter, with_points
 from meanmax.report.series import charts
 
 OPEN = 6
@@ -60,8 +61,16 @@ def content(
         made.append((group, comparison, lines(group, comparison)))
     spoken = sentences(made)
     rows = list({row.key: row for group, _, _ in made for row in group.rows}.values())
+    shown = [group for group, _, _ in made]
+    names = headings(shown)
+    sharing = with_points(shown, arrays, compute=tsne)
     sections = [
-        _section(number, item, arrays, known, tsne, len(made)) for number, item in enumerate(made)
+        {
+            "heading": names[id(item[0])],
+            **_section(number, item, arrays, len(made)),
+            "scatter": scatter(item[0], arrays, known, groups=sharing, compute=tsne),
+        }
+        for number, item in enumerate(made)
     ]
     return {
         "title": title or _title(rows),
@@ -72,6 +81,7 @@ def content(
         "data": _data(rows, known),
         "matrices": matrices(made),
         "forest": all_differences(made),
+        "depths": depths(rows),
         "sections": sections,
         "machine": machine(rows),
         "problems": sorted(set(arrays.problems.values())),
@@ -79,19 +89,15 @@ def content(
     }
 
 
-def _section(
-    number: int, item: Made, arrays: Arrays, known: KnownNodes, tsne: bool, total: int
-) -> dict[str, Any]:
+def _section(number: int, item: Made, arrays: Arrays, total: int) -> dict[str, Any]:
     group, comparison, listed = item
     return {
         "id": f"comparison-{number + 1}",
-        "heading": heading(group),
         "data": group.data,
         "backbone": group.backbone,
         "settings": group.settings_name,
         "overrides": [
-            {"name": name, "value": "none" if value is None else str(value)}
-            for name, value in group.overrides.items()
+            {"name": name, "value": setting(value)} for name, value in group.overrides.items()
         ],
         "split": group.split,
         "scheme": SCHEMES.get(group.split, ""),
@@ -105,7 +111,7 @@ def _section(
         "failures": failures(group.rows),
         "forest": forest(listed),
         "charts": charts(group, arrays.curves),
-        "scatter": scatter(group, arrays, known, groups=total, compute=tsne),
+        "embedded": any(arrays.has(row.key) for row in group.rows),
         "table": settings_table(group),
         "command": command(group),
         "needs_place": needs_place(group),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from meanmax.data import Dataset, fingerprint, load
+from meanmax.data import Dataset, fingerprint, load, statistics
 from meanmax.data.catalog import CATALOG
 from meanmax.data.errors import DataError
 
@@ -34,7 +34,11 @@ class Nodes:
         r"""The nodes of a data set; with several labels for a node, without classes."""
         several = dataset.task == "multilabel"
         classes = np.full(dataset.num_nodes, -1) if several else dataset.y.numpy()
-        told = repr(dataset).partition(": ")[2].removesuffix(")")
+        counted = statistics(dataset)
+        told = (
+            f"{counted.nodes:,} nodes, {counted.edges:,} edges, {counted.features:,} features, "
+            f"{counted.classes:,} {'labels' if several else 'classes'}"
+        )
         return cls(dataset.class_names, classes, dataset.node_ids, told)
 
 

@@ -3,6 +3,7 @@ r"""What all comparisons of a page come to: sentences, and tables as the paper h
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from meanmax.experiments.verdict import CAVEAT
 from meanmax.report.differences import forest
 from meanmax.report.groups import Group, aggr_place
 from meanmax.report.lines import main_table
+from meanmax.report.provenance import setting
 
 SPOKEN = 3
 r"""Up to so many comparisons without a paper's table are told at the top."""
@@ -39,13 +41,18 @@ def sentences(made: Sequence[Made]) -> list[dict[str, str]]:
             counted |= {id(group) for group, _, _ in listed}
             about = f"Table {number}, settings {name}"
             found.append({"about": about, "text": summary(claimed)})
+    names = headings([group for group, _, _ in made])
     rest = [item for item in made if id(item[0]) not in counted]
+    # A baseline that was run alone has nothing to say where others are compared.
+    rest = [item for item in rest if _compares(item[1])] or ([] if found else rest)
     for group, comparison, _ in rest[:SPOKEN]:
-        found.append({"about": heading(group), "text": told(comparison)})
+        found.append({"about": names[id(group)], "text": told(comparison)})
     if len(rest) > SPOKEN:
         more = len(rest) - SPOKEN
-        text = f"{more} further comparison{'s say' if more > 1 else ' says'} so above the table."
-        found.append({"about": "", "text": text})
+        what = "comparison comes to is said above its table"
+        if more > 1:
+            what = "comparisons come to is said above their tables"
+        found.append({"about": "", "text": f"What {more} further {what}."})
     return found
 
 
@@ -59,14 +66,39 @@ def told(comparison: Comparison) -> str:
     return comparison.verdict.removesuffix(CAVEAT).rstrip()
 
 
-def heading(group: Group) -> str:
-    r"""What a comparison is called."""
-    changed = "".join(
-        f", {name}={'none' if value is None else value}" for name, value in group.overrides.items()
-    )
+def headings(groups: Sequence[Group]) -> dict[int, str]:
+    r"""What each comparison is called, by its :func:`id`: data, backbone and settings, and where
+    that does not tell them apart, splits and data too.
+
+    Args:
+        groups (sequence): All comparisons of the page.
+    """
+    names = {id(group): _heading(group) for group in groups}
+    for more in (_splits, _hash):
+        counts = Counter(names.values())
+        for group in groups:
+            if counts[names[id(group)]] > 1:
+                names[id(group)] += more(group)
+    return names
+
+
+def _heading(group: Group) -> str:
+    changed = "".join(f", {name}={setting(value)}" for name, value in group.overrides.items())
     if len(group.overrides) > SPOKEN:
         changed = f", {len(group.overrides)} changed"
     return f"{group.data}, {group.backbone}, settings {group.settings_name}{changed}"
+
+
+def _splits(group: Group) -> str:
+    return "" if group.split == SCHEMES.get(group.data) else f", splits {group.split}"
+
+
+def _hash(group: Group) -> str:
+    return f" ({group.data_hash[:6]})"
+
+
+def _compares(comparison: Comparison) -> bool:
+    return any(line.paired is not None for line in comparison.lines)
 
 
 def matrices(made: Sequence[Made]) -> list[dict[str, Any]]:

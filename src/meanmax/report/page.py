@@ -99,7 +99,7 @@ def render(shown: dict[str, Any]) -> str:
         script=Markup(script),
         policy=f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
         "img-src data:; base-uri 'none'; form-action 'none'",
-        embedded=embedded({"sections": _drawn(shown["sections"])}),
+        embedded=embedded({"sections": _drawn(shown["sections"], shown["depths"])}),
         version=_version(),
     )
 
@@ -137,12 +137,13 @@ def p_value(value: float | None) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.2g}"
 
 
-def _drawn(sections: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _drawn(sections: list[dict[str, Any]], depths: dict[str, Any] | None) -> list[dict[str, Any]]:
     r"""What the scripts draw; all else is in the HTML."""
-    return [
+    drawn = [
         {"id": section["id"], "charts": section["charts"], "scatter": section["scatter"]}
         for section in sections
     ]
+    return drawn if depths is None else [*drawn, {"id": depths["id"], "charts": depths["charts"]}]
 
 
 def _version() -> str:

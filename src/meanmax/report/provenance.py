@@ -23,7 +23,7 @@ def settings_table(group: Group) -> dict[str, Any]:
         "rows": [
             {
                 "name": name,
-                "values": [_value(settings.get(name)) for settings in columns.values()],
+                "values": [setting(settings.get(name), "–") for settings in columns.values()],
                 "differs": _differs([s[name] for s in columns.values() if name in s]),
                 "changed": name in group.overrides,
             }
@@ -74,6 +74,24 @@ def failures(rows: Iterable[Row]) -> list[dict[str, Any]]:
     ]
 
 
+def setting(value: Any, nothing: str = "none") -> str:
+    r"""The value of a setting for people.
+
+    Example:
+        >>> setting(4.0), setting(False), setting(None)
+        ('4', 'false', 'none')
+
+    Args:
+        value: A number, a truth value, text or :obj:`None`.
+        nothing (str, optional): What stands for :obj:`None`. (default: :obj:`"none"`)
+    """
+    if value is None:
+        return nothing
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def _version_of(name: str) -> Callable[[Row], str]:
     return lambda row: row.versions.get(name, "unknown")
 
@@ -84,11 +102,3 @@ def _counted(values: Iterable[str]) -> list[dict[str, Any]]:
 
 def _differs(values: list[Any]) -> bool:
     return any(value != values[0] for value in values)
-
-
-def _value(value: Any) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def scatter(
     number = max(len(xy) for _, xy in shown)
     if nodes is not None and len(nodes.classes) != number:
         nodes = None  # runs on graphs of their own embed the test graphs alone
-    chosen = _sample(number, min(POINTS, ALL_POINTS // (PANELS * groups)))
+    chosen = _sample(number, min(POINTS, ALL_POINTS // (PANELS * max(1, groups))))
     return {
         "split": shown[0][0].split_seed,
         "nodes": number,
@@ -68,6 +69,17 @@ def scatter(
             if len(xy) == number
         ],
     }
+
+
+def with_points(groups: Sequence[Group], arrays: Arrays, *, compute: bool = False) -> int:
+    r"""How many groups have panels, among which the points of the page are shared.
+
+    Args:
+        groups (sequence): All groups of the page.
+        arrays (Arrays): Their artefacts.
+        compute (bool, optional): As in :func:`scatter`. (default: :obj:`False`)
+    """
+    return sum(bool(_best_split(group, arrays, compute)) for group in groups)
 
 
 def _best_split(group: Group, arrays: Arrays, compute: bool) -> list[Row]:

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from meanmax.experiments.depth import DEPTHS, SETS, SPLITS, Depth, by_depth, overrides
+from meanmax.experiments.depth import DEPTHS, SETS, SPLITS, Depth, by_depth, comparable, overrides
 from meanmax.experiments.store import DEFAULT_STORE
 from meanmax.report.evidence import Evidence
 from meanmax.report.figures import look
@@ -48,15 +48,16 @@ def depth(evidence: Evidence, asked: Asked | None = None) -> Figure:
         )
     figure, grid = look.panels(len(data))
     for axes, (name, points) in zip(grid, found.items(), strict=True):
-        _draw(axes, points, asked.aggrs)
-        counts = [len(point.scores) for point in points]
+        shared = comparable(points)
+        _draw(axes, shared, asked.aggrs)
+        counts = [len(point.scores) for point in shared]
         look.title(axes, f"{look.data_name(name)}, {look.count_text(counts)}")
         look.labels(axes, "layers", "test accuracy, %" if axes is grid[0] else "")
     look.heading(
         figure,
         f"{look.backbone_name(backbone)}: accuracy against depth, hidden activation off",
-        "Mean over n splits; band: least to largest. Published settings, but no hidden activation "
-        "and the aggregator in every layer except the last. "
+        "Mean over the n splits that all points have; band: least to largest. Published settings, "
+        "but no hidden activation and the aggregator in every layer except the last. "
         + _notes(found, backbone, len(asked.aggrs)),
         look.handles(asked.aggrs, markers=True),
     )

@@ -15,7 +15,7 @@ DPI = 200
 
 
 def write_figure(
-    figure: Figure, folder: Path, stem: str, formats: Iterable[str] = FORMATS
+    figure: Figure, folder: Path, stem: str, formats: Iterable[str] = FORMATS, *, dpi: int = DPI
 ) -> list[Path]:
     r"""Writes a figure in each format; the files.
 
@@ -24,6 +24,8 @@ def write_figure(
         folder (Path): Where to; it is made.
         stem (str): The name of the files without suffix.
         formats (iterable, optional): Out of :obj:`FORMATS`. (default: both)
+        dpi (int, optional): Dots to an inch of what is no line: the whole PNG, and the points of
+            t-SNE in the SVG. (default: :obj:`200`)
     """
     paths = []
     for kind in formats:
@@ -32,6 +34,6 @@ def write_figure(
         # Letters stay letters, and identifiers do not change from one run to the next.
         style = matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "meanmax"})
         with replacing(path) as temporary, style:
-            figure.savefig(temporary, format=kind, dpi=DPI, metadata=metadata)
+            figure.savefig(temporary, format=kind, dpi=dpi, metadata=metadata)
         paths.append(path)
     return paths

@@ -35,6 +35,7 @@ function makeChart(place) {
     }));
   }
 
+  const axisName = () => state.chart.axis ?? "epoch";
   const shown = () => state.chart.lines.filter(line => !state.hidden.has(line.label));
   const usable = value => value !== null && (!state.log || value > 0);
 
@@ -46,13 +47,14 @@ function makeChart(place) {
     const bend = state.log ? Math.log10 : value => value;
     let [from, to] = [bend(low), bend(high)];
     if (from === to) [from, to] = [from - 0.5, to + 0.5];
-    const last = Math.max(2, ...lines.map(line => line.x[line.x.length - 1]));
+    const first = lines.length ? Math.min(...lines.map(line => line.x[0])) : 1;
+    const last = Math.max(first + 1, ...lines.map(line => line.x[line.x.length - 1]));
     const box = { left: 52, right: width - 10, top: 10, bottom: height - 34 };
     return {
-      box, last, low: from, high: to,
-      x: epoch => box.left + ((box.right - box.left) * (epoch - 1)) / (last - 1),
+      box, first, last, low: from, high: to,
+      x: epoch => box.left + ((box.right - box.left) * (epoch - first)) / (last - first),
       y: value => box.bottom - ((box.bottom - box.top) * (bend(value) - from)) / (to - from),
-      epoch: x => 1 + ((x - box.left) / (box.right - box.left)) * (last - 1),
+      epoch: x => first + ((x - box.left) / (box.right - box.left)) * (last - first),
     };
   }
 
@@ -73,10 +75,10 @@ function makeChart(place) {
       svg.append(shape("line", { class: "grid", x1: box.left, x2: box.right, y1: y, y2: y }));
       svg.append(shape("text", { class: "tick", x: box.left - 6, y: y + 4, "text-anchor": "end" }, told(value)));
     }
-    for (const tick of ticks(1, scale.last, 6).filter(Number.isInteger)) {
+    for (const tick of ticks(scale.first, scale.last, 6).filter(Number.isInteger)) {
       svg.append(shape("text", { class: "tick", x: scale.x(tick), y: box.bottom + 16, "text-anchor": "middle" }, String(tick)));
     }
-    svg.append(shape("text", { class: "tick", x: (box.left + box.right) / 2, y: box.bottom + 31, "text-anchor": "middle" }, "epoch"));
+    svg.append(shape("text", { class: "tick", x: (box.left + box.right) / 2, y: box.bottom + 31, "text-anchor": "middle" }, axisName()));
   }
 
   function path(line, scale, values) {
@@ -111,18 +113,18 @@ function makeChart(place) {
       svg.append(shape("line", { class: "cursor", x1: x, x2: x, y1: scale.box.top, y2: scale.box.bottom }));
     }
     board.replaceChildren(svg);
-    board.setAttribute("aria-label", `${state.chart.title} against epoch: ${shown().map(line => line.label).join(", ") || "no method is shown"}`);
+    board.setAttribute("aria-label", `${state.chart.title} against ${axisName()}: ${shown().map(line => line.label).join(", ") || "no method is shown"}`);
     state.scale = scale;
   }
 
   function point(epoch, x, y) {
-    state.epoch = Math.max(1, Math.min(state.scale.last, Math.round(epoch)));
+    state.epoch = Math.max(state.scale.first, Math.min(state.scale.last, Math.round(epoch)));
     draw();
     const lines = shown().filter(line => state.epoch <= line.x[line.x.length - 1]).map(line => {
       const nearest = line.x.reduce((best, at, i) => (Math.abs(at - state.epoch) < Math.abs(line.x[best] - state.epoch) ? i : best), 0);
       return [`${line.label} = ${told(line.mid[nearest])} [${told(line.low[nearest])}, ${told(line.high[nearest])}]`, line.colour];
     });
-    showTip([[`epoch ${state.epoch}`], ...lines], x, y);
+    showTip([[`${axisName()} ${state.epoch}`], ...lines], x, y);
   }
 
   function leave() {
@@ -140,9 +142,9 @@ function makeChart(place) {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (step === undefined || !state.scale) return;
     event.preventDefault();
-    const epoch = (state.epoch ?? 0) + step * Math.max(1, Math.round(state.scale.last / 50));
+    const epoch = (state.epoch ?? state.scale.first - 1) + step * Math.max(1, Math.round(state.scale.last / 50));
     const rect = board.getBoundingClientRect();
-    point(epoch, rect.left + state.scale.x(Math.max(1, Math.min(state.scale.last, epoch))), rect.top + 40);
+    point(epoch, rect.left + state.scale.x(Math.max(state.scale.first, Math.min(state.scale.last, epoch))), rect.top + 40);
   });
   new ResizeObserver(draw).observe(board);
   makeLegend();

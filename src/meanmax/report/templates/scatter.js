@@ -37,7 +37,7 @@ function makeScatter(place) {
     const caption = element("figcaption");
     caption.append(element("i", { class: `swatch c${panel.colour}` }), panel.aggr);
     if (panel.score !== null && panel.score !== undefined) caption.append(element("span", { class: "soft" }, ` test ${panel.score.toFixed(1)} %`));
-    if (panel.silhouette !== null) caption.append(element("span", { class: "soft" }, ` silhouette ${panel.silhouette.toFixed(3)}`));
+    if (panel.silhouette !== null) caption.append(element("span", { class: "soft" }, `, silhouette ${panel.silhouette.toFixed(3)}`));
     figure.append(canvas, caption);
     grid.append(figure);
     const view = { panel, canvas, chosen: null };
