@@ -159,3 +159,20 @@ def test_curves(tmp_path):
         read_curves(path)
     with pytest.raises(StoreError, match=r"to a .parquet file .got '.*curves.csv'"):
         export_curves(store, rows, tmp_path / "curves.csv")
+
+
+def test_curves_of_runs_without_artefacts_are_kept(tmp_path):
+    path = tmp_path / "curves.parquet"
+    with_artefacts, rows_alone = Store(tmp_path / "first"), Store(tmp_path / "second")
+    curve = np.arange(3, dtype=np.float32)
+    curves = {"train_loss": curve, "val_loss": curve, "val_score": curve}
+    rows = [with_artefacts.add(Result(row(number), curves)) for number in range(2)]
+    assert export_curves(with_artefacts, rows, path) == 2
+    before = read_curves(path)
+    later = rows_alone.add(Result(row(2), curves))
+    assert export_curves(rows_alone, [rows[1], later], path) == 2
+    after = read_curves(path)
+    assert list(after) == [rows[1].key, later.key]
+    assert np.array_equal(after[rows[1].key]["train_loss"], before[rows[1].key]["train_loss"])
+    with_artefacts.close()
+    rows_alone.close()

@@ -25,7 +25,8 @@ SCHEMA = pa.schema(
 
 
 def export_curves(store: Store, rows: Iterable[Row], path: Path) -> int:
-    r"""Writes the curves of runs to one Parquet file; how many runs had any.
+    r"""Writes the curves of runs to one Parquet file; how many runs had any. What the file holds
+    already of runs whose artefacts are not in the store is kept.
 
     Args:
         store (Store): Where the artefacts of the runs are.
@@ -34,11 +35,12 @@ def export_curves(store: Store, rows: Iterable[Row], path: Path) -> int:
     """
     path = Path(path)
     check_curves(path)
+    before = read_curves(path) if path.exists() else {}
     tables = []
     for key in sorted(row.key for row in rows):
-        artefact = store.artefact(key)
-        if artefact is not None:
-            tables.append(_table(key, artefact))
+        curves = store.artefact(key) or before.get(key)
+        if curves is not None:
+            tables.append(_table(key, curves))
     with reported(path), replacing(path) as temporary:
         pq.write_table(pa.concat_tables([SCHEMA.empty_table(), *tables]), temporary)
     return len(tables)
