@@ -152,6 +152,29 @@ def test_one_class_is_refused(tmp_path):
     assert "one class" in result.stderr
 
 
+@pytest.mark.parametrize("command", ["compare", "train", "tune"])
+def test_a_graph_without_labels_is_refused(tmp_path, command):
+    folder = own_graph(tmp_path, "g")
+    nodes = folder / "nodes.csv"
+    nodes.write_text(nodes.read_text().replace(",a,", ",,").replace(",b,", ",,"))
+    words = [command, "--data", str(folder)]
+    words += ["--out", str(tmp_path / "m.zip")] if command == "train" else []
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 1
+    assert "no node of 'g' has a label: label some to learn from" in result.stderr
+
+
+def test_a_table_that_cannot_be_written_says_what_to_do(tmp_path):
+    assert run("--data", "karate", "--out", tmp_path, *QUICK).exit_code == 0
+    table = tmp_path / "compare-karate-gcn-tuned__epochs=8.md"
+    table.unlink()
+    table.mkdir()
+    result = run("--data", "karate", "--out", tmp_path, *QUICK)
+    assert result.exit_code == 1
+    assert "choose a folder that you may write to" in result.stderr
+    assert "finished runs are kept" in result.stderr
+
+
 def test_runs_that_diverge_are_told_and_all_of_them_is_an_error(tmp_path):
     words = ["--splits", "2", "--jobs", "1", "--set", "lr=1e30", "--set", "epochs=30"]
     result = run("--data", "karate", "--out", tmp_path, *words, "--aggr", "none,lp")

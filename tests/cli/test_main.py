@@ -24,3 +24,9 @@ def test_the_package_runs_as_a_module():
     assert result.returncode == 2
     assert "Usage: python -m meanmax" in result.stderr
     assert "No such command 'nothing'" in result.stderr
+
+
+def test_an_unknown_command_is_answered_with_names():
+    result = CliRunner().invoke(main, ["trian"])
+    assert result.exit_code == 2
+    assert "there is no command 'trian': did you mean 'train'" in result.stderr

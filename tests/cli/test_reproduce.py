@@ -106,6 +106,14 @@ def test_commands_for_missing_cells_say_what_to_make(tmp_path):
     assert facts["missing"] == [f"{expected} --retry-failed"]
 
 
+def test_lines_of_the_ablation_that_are_missing_name_their_command(tmp_path):
+    file = tmp_path / "rows.jsonl"
+    export_rows(cora_rows("none", [80.0]), file)
+    text = run("ablation", "--no-run", "--data", "cora", "--splits", "3", "--store", file).stdout
+    assert "Lines with fewer than 3 runs are filled by:" in text
+    assert "meanmax reproduce ablation --data cora --splits 3" in text
+
+
 def test_json_has_no_numbers_that_json_has_not(tmp_path):
     file = tmp_path / "rows.jsonl"
     export_rows(cora_rows("none", [80.0]), file)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from meanmax.cli.grid import Grid
 from meanmax.experiments.comparison import Comparison, Line
+from meanmax.experiments.database import reported
 from meanmax.experiments.exports import export_rows
 from meanmax.experiments.row import Row
 from meanmax.training.whole_file import write_text
@@ -42,9 +43,11 @@ def write_comparison(
     stem = "-".join(_as_name(part) for part in ("compare", result.data, result.backbone, settings))
     paths = [folder / f"{stem}.md", folder / f"{stem}.json", folder / f"{stem}.jsonl"]
     grid = comparison_grid(result, settings).markdown()
-    write_text(paths[0], "\n\n".join([grid, result.verdict, *result.notes, HOW_TO_READ]) + "\n")
+    text = "\n\n".join([grid, result.verdict, *result.notes, HOW_TO_READ])
     facts = {"settings": settings, **result.as_dict()}
-    write_text(paths[1], json.dumps(facts, indent=1, allow_nan=False) + "\n")
+    with reported(folder):
+        write_text(paths[0], text + "\n")
+        write_text(paths[1], json.dumps(facts, indent=1, allow_nan=False) + "\n")
     export_rows(rows, paths[2])
     return paths
 

@@ -2,6 +2,7 @@ r"""A group whose commands are imported when they are run, so that help comes at
 
 from __future__ import annotations
 
+import difflib
 from importlib import import_module
 from typing import final
 
@@ -43,6 +44,17 @@ class LazyGroup(click.Group):
         module, attribute = place.split(":")
         command: click.Command = getattr(import_module(module), attribute)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        r"""The command that is asked for; for an unknown one, those of similar names are named."""
+        if args and args[0] not in self.places and not ctx.resilient_parsing:
+            close = difflib.get_close_matches(args[0].lower(), self.places, n=2, cutoff=0.5)
+            if close and not args[0].startswith("-"):
+                hint = " or ".join(map(repr, close))
+                ctx.fail(f"there is no command {args[0]!r}: did you mean {hint}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         r"""The list in the help, without importing anything."""

@@ -153,6 +153,7 @@ def reproduce(
                 show(effects_grid(ablated.effects))
                 for note in ablated.notes:
                     show(note)
+                _show_missing(wish.missing_in_ablation(ablated.effects), "Lines", wish.splits, show)
     if wish.figures:
         ctx.invoke(
             figure, name="all", store=store, data_dir=data_dir, out=figures, silent=print_json
@@ -199,9 +200,7 @@ def _table(wish: Reproduction, rows: Sequence[Row], number: int, show: Show) -> 
     for note in tabled.notes:
         show(note)
     commands = wish.missing(tabled)
-    if commands:
-        listing = "\n".join(f"    {command}" for command in commands)
-        show(f"Cells with fewer than {wish.splits} runs are filled by:\n\n{listing}\n")
+    _show_missing(commands, "Cells", wish.splits, show)
     return {
         "settings": wish.settings_name,
         "overrides": wish.overrides,
@@ -211,6 +210,12 @@ def _table(wish: Reproduction, rows: Sequence[Row], number: int, show: Show) -> 
         "notes": tabled.notes,
         "missing": commands,
     }
+
+
+def _show_missing(commands: Sequence[str], what: str, splits: int, show: Show) -> None:
+    if commands:
+        listing = "\n".join(f"    {command}" for command in commands)
+        show(f"{what} with fewer than {splits} runs are filled by:\n\n{listing}\n")
 
 
 def _counts(names: Sequence[str], data_dir: Path | None, show: Show) -> dict[str, Any]:

@@ -49,6 +49,8 @@ def make_split(dataset: Dataset, scheme: str | None = None, seed: int = 0) -> Sp
     """
     if not isinstance(seed, int | np.integer) or seed < 0:
         raise DataError(f"'seed' must be a whole number from 0 on (got {seed!r})")
+    if not bool(dataset.labelled.any()):
+        raise DataError(f"no node of '{dataset.name}' has a label: label some to learn from")
     wanted = default_scheme(dataset) if scheme is None else scheme
     if wanted.startswith("file:"):
         return read_split_file(dataset, wanted.removeprefix("file:"), int(seed))

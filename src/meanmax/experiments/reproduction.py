@@ -10,7 +10,7 @@ from typing import Any
 
 from meanmax.data import CATALOG
 from meanmax.experiments import depth
-from meanmax.experiments.ablation import SETTINGS, variants
+from meanmax.experiments.ablation import SETTINGS, Effect, variants
 from meanmax.experiments.execute import DataRef
 from meanmax.experiments.plan import Plan
 from meanmax.experiments.row import Row
@@ -130,6 +130,21 @@ class Reproduction:
         failed = {(cell.data, cell.backbone) for cell in short if cell.failed}
         return list(dict.fromkeys(self._command(tabled.number, cell, failed) for cell in short))
 
+    def missing_in_ablation(self, effects: Sequence[Effect]) -> list[str]:
+        r"""The commands that fill lines of the ablation with fewer runs than wanted."""
+        short = dict.fromkeys(effect.data for effect in effects if effect.n < self.splits)
+        return [
+            shlex.join(
+                ["meanmax", "reproduce", "ablation", "--data", name, "--splits", str(self.splits)]
+                + self._places()
+            )
+            for name in short
+        ]
+
+    def _places(self) -> list[str]:
+        words = [] if self.store is None else ["--store", str(self.store)]
+        return words + ([] if self.data_dir is None else ["--data-dir", str(self.data_dir)])
+
     def _command(self, number: int, cell: Cell, failed: set[tuple[str, str]]) -> str:
         words = ["meanmax", "reproduce", f"table{number}", "--data", cell.data]
         words += ["--backbone", cell.backbone, "--splits", str(self.splits)]
@@ -137,10 +152,7 @@ class Reproduction:
             words += ["--aggr", ",".join(self.aggrs)]
         if (cell.data, cell.backbone) in failed:
             words += ["--retry-failed"]
-        if self.store is not None:
-            words += ["--store", str(self.store)]
-        if self.data_dir is not None:
-            words += ["--data-dir", str(self.data_dir)]
+        words += self._places()
         if self.settings_name != "published":
             words += ["--settings", self.settings_name]
         if self.scheme is not None:
