@@ -56,6 +56,13 @@ artefacts = click.option(
 )
 
 
+artefacts = click.option(
+    "--artefacts",
+    is_flag=True,
+    help="Make runs again whose rows came without embeddings and curves, as exports are.",
+)
+
+
 def workers(command: F) -> F:
     r"""The options :obj:`--jobs`, :obj:`--threads`, :obj:`--engine` and :obj:`--retry-failed`."""
     listed = "; ".join(f"{name}: {what}" for name, what in ENGINES.items())
