@@ -36,7 +36,7 @@ from meanmax.report.page import write_report
     "own and the baseline.",
 )
 @click.option("--splits", type=options.POSITIVE, default=10, help="Splits, from seed 0 on.")
-@click.option("--split", "scheme", metavar="SCHEME", help="How to split. [default: what fits]")
+@options.scheme
 @options.settings
 @options.overrides
 @options.workers

@@ -12,6 +12,7 @@ import click
 
 from meanmax.cli.data_options import as_json, data_dir, directed
 from meanmax.data import DataError
+from meanmax.data.splits import SCHEMES
 from meanmax.experiments.engine import ENGINES, EngineError
 from meanmax.experiments.rules import check_settings_name
 from meanmax.experiments.settings_files import NAMES, SettingsError, parse_overrides
@@ -41,6 +42,10 @@ overrides = click.option(
     multiple=True,
     metavar="NAME=VALUE",
     help="A setting in place of the file's, such as lr=0.005; may be repeated.",
+)
+SCHEME_HELP = f"How to split: {', '.join(SCHEMES)}."
+scheme = click.option(
+    "--split", "scheme", metavar="SCHEME", help=f"{SCHEME_HELP} [default: what fits]"
 )
 threads = click.option("--threads", type=POSITIVE, default=1, help="Threads of each run.")
 store = click.option(
@@ -146,7 +151,7 @@ BACKBONE_HELP = f"Layers: {', '.join(BACKBONES)}."
 class Settings(click.ParamType):  # type: ignore[type-arg]
     r"""A settings file of the package by its name, or one's own by its path."""
 
-    name = "name|file.toml"
+    name = "name|file"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         r"""The name or the path."""

@@ -72,7 +72,12 @@ Show = Callable[[Grid | str], None]
     default=",".join(AGGRS),
     help="Aggregators, with commas.",
 )
-@click.option("--split", "scheme", metavar="SCHEME", help="How to split. [default: the paper's]")
+@click.option(
+    "--split",
+    "scheme",
+    metavar="SCHEME",
+    help=f"{options.SCHEME_HELP} [default: the paper's]",
+)
 @options.overrides
 @options.workers
 @options.artefacts

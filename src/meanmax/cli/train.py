@@ -45,7 +45,7 @@ from meanmax.training.tensorboard import TensorBoard, TensorBoardError
     default="softmax",
     help="Aggregator; 'none' is the backbone's own.",
 )
-@click.option("--split", "scheme", metavar="SCHEME", help="How to split. [default: what fits]")
+@options.scheme
 @click.option("--split-seed", type=click.IntRange(min=0), default=0, help="Seed of the split.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of weights and dropout.")
 @options.settings

@@ -48,7 +48,7 @@ FOLDER = "meanmax-tuning"
     help="Settings tried for each aggregator and for the baseline, those of --settings first.",
 )
 @click.option("--splits", type=options.POSITIVE, default=3, help="Splits, from seed 0 on.")
-@click.option("--split", "scheme", metavar="SCHEME", help="How to split. [default: what fits]")
+@options.scheme
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of what is drawn.")
 @click.option(
     "--settings",
