@@ -29,7 +29,7 @@ def test_a_worker_killed_in_the_middle_of_a_table_loses_nothing(cluster, tmp_pat
     database, killed = tmp_path / "runs.sqlite", []
     while filling.poll() is None:
         if not killed and database.exists() and 1 <= rows(database) < 8:
-            killed = [pid for pid in ray_workers() if kill(pid)][:1]
+            killed = [pid for pid in [next(ray_workers(cluster), None)] if pid and kill(pid)]
         time.sleep(0.1)
     out, err = filling.communicate()
     assert filling.returncode == 0, err
@@ -47,14 +47,16 @@ def rows(database):
         return 0
 
 
-def ray_workers():
-    r"""Processes of Ray that run a task of ours now."""
+def ray_workers(cluster):  # noqa: F811
+    r"""Processes of this cluster that run a task now; others' clusters are left alone."""
+    own = f"RAY_AUTH_TOKEN={cluster.env['RAY_AUTH_TOKEN']}".encode()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             title = (folder / "cmdline").read_bytes().decode(errors="replace")
+            environment = (folder / "environ").read_bytes().split(b"\0")
         except OSError:
             continue
-        if title.startswith("ray::attempt_in_worker"):
+        if title.startswith("ray::attempt_in_worker") and own in environment:
             yield int(folder.name)
 
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import sys
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import redirect_stdout
 from typing import Any, Generic
 
 from meanmax.experiments.outcome import EngineError, Outcome, R, T, attempt_in_worker
+from meanmax.experiments.ray_output import ray_prints_to_stderr
 
 
 class RayPool(Generic[T, R]):
@@ -38,8 +37,7 @@ class RayPool(Generic[T, R]):
         self._function = function
         self._running: dict[Future[Outcome[R]], Any] = {}
         self._connected_here = not self._ray.is_initialized()
-        # Ray's threads print what became of workers; results alone belong on stdout.
-        self._aside = redirect_stdout(sys.stderr)
+        self._aside = ray_prints_to_stderr()
         self._aside.__enter__()
         if self._connected_here:
             try:
