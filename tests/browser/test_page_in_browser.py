@@ -225,6 +225,8 @@ def test_a_chart_of_depths_counts_layers(browser, depths_address):
     page.locator(".chart .board").focus()
     page.keyboard.press("ArrowRight")
     assert page.locator("#tip div").all_text_contents()[:2] == ["layers 2", "none = 78 [78, 78]"]
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#tip div").first.text_content() == "layers 4", "there is nothing at 3"
     page.locator(".chart .legend button", has_text="lp").click()
     assert page.locator(".chart path.curve").count() == 1
     assert said == []
