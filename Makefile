@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo tables test test-long test-ray test-browser lint format bench clean distclean
+.PHONY: help install demo tables gallery test test-long test-ray test-browser lint format bench clean distclean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,13 @@ tables: $(STAMP) ## Write docs/tables.md from the committed rows
 	printf '\n'; $(BIN)/meanmax reproduce $$what --no-run --markdown --store results/rows.jsonl || exit 1; \
 	done; } > docs/tables.md.new
 	mv docs/tables.md.new docs/tables.md
+
+# Exported rows hold no embeddings and no parameters by epoch: those pictures need STORE=folder-of-runs.
+STORE ?= results/rows.jsonl
+gallery: $(STAMP) ## Draw docs/figures, what the runs of STORE allow
+	$(BIN)/meanmax figure all --store '$(STORE)' --out docs/figures --format png --dpi 85
+	rm docs/figures/path.png
+	$(BIN)/python examples/path.py
 
 # Workers keep two threads each, since one thread would hide races; waiting threads sleep, not spin.
 test: $(STAMP) ## Run the tests and the doctests

@@ -7,9 +7,12 @@ import pytest
 import torch
 
 from meanmax import Graph, functional
+from meanmax.experiments.depth import overrides
+from meanmax.experiments.row import Result
+from meanmax.experiments.store import Store
 from meanmax.report.page import write_report
 
-from ..report.made_pages import ATTACK, hostile_store
+from ..report.made_pages import ATTACK, hostile_store, run
 
 sync_api = pytest.importorskip(
     "playwright.sync_api", reason="needs the extra browser: make test-browser"
@@ -192,3 +195,39 @@ def test_every_control_is_reached_by_the_keyboard(open_page):
         reached.add(page.evaluate("document.activeElement.id || document.activeElement.className"))
     wanted = {"theme", "sort", "tab", "toggle", "board", "copy", "lp-slider", "softmax-value"}
     assert wanted <= reached
+
+
+@pytest.fixture(scope="module")
+def depths_address(tmp_path_factory):
+    store = Store(tmp_path_factory.mktemp("depths"))
+    for layers in (2, 4):
+        for place, aggr in enumerate(("none", "lp")):
+            number = 10 * layers + place
+            made = run(
+                number,
+                aggr,
+                0,
+                split_hash="s",
+                score=80.0 - layers + place,
+                overrides=overrides(layers),
+            )
+            store.add(Result(made, {}))
+    return write_report(store.folder).as_uri()
+
+
+def test_a_chart_of_depths_counts_layers(browser, depths_address):
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    said = []
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(depths_address)
+    assert page.locator(".chart path.curve").count() == 2
+    assert "layers" in page.locator(".chart text.tick").all_text_contents()
+    page.locator(".chart .board").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#tip div").all_text_contents()[:2] == ["layers 2", "none = 78 [78, 78]"]
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#tip div").first.text_content() == "layers 4", "there is nothing at 3"
+    page.locator(".chart .legend button", has_text="lp").click()
+    assert page.locator(".chart path.curve").count() == 1
+    assert said == []
+    page.close()

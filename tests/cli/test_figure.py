@@ -60,6 +60,16 @@ def test_the_path_needs_no_runs(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+def test_fewer_dots_make_a_smaller_picture(tmp_path):
+    sizes = []
+    for dpi in (50, 100):
+        result = run("path", "--out", tmp_path / str(dpi), "--format", "png", "--dpi", dpi)
+        assert result.exit_code == 0, result.output
+        header = (tmp_path / str(dpi) / "path.png").read_bytes()[16:24]
+        sizes.append((int.from_bytes(header[:4], "big"), int.from_bytes(header[4:], "big")))
+    assert sizes == [(350, 180), (700, 360)]
+
+
 def test_a_store_that_is_not_there_is_an_error(tmp_path):
     result = run("all", "--store", tmp_path / "none", "--out", tmp_path / "out")
     assert result.exit_code == 1

@@ -11,6 +11,7 @@ from meanmax.cli import main
 from meanmax.experiments.exports import export_rows
 from meanmax.experiments.row import Row
 from meanmax.experiments.settings_files import settings_for
+from meanmax.experiments.store import Store
 
 WORDS = ["table2", "--data", "karate", "--splits", "2", "--jobs", "1", "--set", "epochs=5"]
 
@@ -68,6 +69,21 @@ def test_runs_are_made_once_and_serve_both_tables(tmp_path):
     cell = json.loads(second.stdout)["table3"]["cells"][0]
     assert cell["n"] == 2
     assert set(cell["extra"]) == {"kmeans_accuracy", "kmeans_nmi", "kmeans_ari"}
+
+
+def test_runs_without_artefacts_are_made_again_only_where_asked(tmp_path):
+    words = [*WORDS, "--backbone", "gcn", "--aggr", "none", "--json", "--store"]
+    assert run(*words, tmp_path / "made").exit_code == 0
+    bare = Store(tmp_path / "bare")
+    bare.merge(Store(tmp_path / "made").rows())
+    keys = [row.key for row in bare.rows()]
+    assert "[" not in run(*words, tmp_path / "bare").stderr
+    assert [bare.artefact(key) for key in keys] == [None, None]
+    again = run(*words, tmp_path / "bare", "--artefacts")
+    assert again.exit_code == 0, again.output
+    assert all("embedding" in bare.artefact(key) for key in keys)
+    assert [row.attempt for row in bare.rows()] == [1, 1]
+    assert "[" not in run(*words, tmp_path / "bare", "--artefacts").stderr
 
 
 def test_runs_on_a_split_file_are_found_again(tmp_path):

@@ -207,7 +207,7 @@ def test_depths_become_a_chart_of_the_splits_that_all_have(tmp_path):
             store.add(Result(made, {}))
     (chart,) = shown(tmp_path)["depths"]["charts"]
     (line,) = chart["lines"]
-    assert (chart["title"], chart["axis"]) == ("cora", "layers")
+    assert (chart["title"], chart["axis"]) == ("cora (1 split)", "layers")
     assert (line["x"], line["mid"], line["runs"]) == ([2, 4], [80.0, 80.0], 2)
     assert "Accuracy against depth" in page(tmp_path)
 

@@ -25,7 +25,9 @@ def depths(rows: Sequence[Row]) -> dict[str, Any] | None:
         points = comparable(by_depth(rows, data))
         if len({point.layers for point in points}) > 1:
             lines = [_line(aggr, [p for p in points if p.aggr == aggr]) for aggr in AGGRS]
-            charts.append({"title": data, "axis": "layers", "lines": [x for x in lines if x["x"]]})
+            splits = max(len(point.scores) for point in points)
+            title = f"{data} ({splits} split{'' if splits == 1 else 's'})"
+            charts.append({"title": title, "axis": "layers", "lines": [x for x in lines if x["x"]]})
     return {"id": "depths", "charts": charts, "wanted": SPLITS} if charts else None
 
 

@@ -182,8 +182,10 @@ def fitting(labels: Sequence[str], width: float) -> int:
         width (float): Of the figure, in inches.
     """
     letter, line = 0.0085 * SIZE, 0.075 * SIZE  # inches of a letter, of a line with its gaps
-    column = letter * max(map(len, labels), default=0) + line
-    return max(1, min(len(labels), int(width / column)))
+    columns = [letter * len(label) + line for label in labels]
+    if sum(columns) <= width:
+        return max(1, len(labels))
+    return max(1, int(width / max(columns)))
 
 
 def absent(axes: Axes, text: str = "no runs yet") -> None:

@@ -117,10 +117,16 @@ function makeChart(place) {
     state.scale = scale;
   }
 
-  function point(epoch, x, y) {
-    state.epoch = Math.max(state.scale.first, Math.min(state.scale.last, Math.round(epoch)));
+  /* Epochs are thinned out, so that the nearest one stands for others; depths are what was run. */
+  const places = () => [...new Set(shown().flatMap(line => line.x))].sort((a, b) => a - b);
+  const nearestPlace = at => places().reduce((best, x) => (Math.abs(x - at) < Math.abs(best - at) ? x : best), state.scale.first);
+  const hasValue = line => (state.chart.axis ? line.x.includes(state.epoch) : state.epoch <= line.x[line.x.length - 1]);
+
+  function point(at, x, y) {
+    const epoch = state.chart.axis ? nearestPlace(at) : Math.round(at);
+    state.epoch = Math.max(state.scale.first, Math.min(state.scale.last, epoch));
     draw();
-    const lines = shown().filter(line => state.epoch <= line.x[line.x.length - 1]).map(line => {
+    const lines = shown().filter(hasValue).map(line => {
       const nearest = line.x.reduce((best, at, i) => (Math.abs(at - state.epoch) < Math.abs(line.x[best] - state.epoch) ? i : best), 0);
       return [`${line.label} = ${told(line.mid[nearest])} [${told(line.low[nearest])}, ${told(line.high[nearest])}]`, line.colour];
     });
@@ -142,7 +148,10 @@ function makeChart(place) {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (step === undefined || !state.scale) return;
     event.preventDefault();
-    const epoch = (state.epoch ?? state.scale.first - 1) + step * Math.max(1, Math.round(state.scale.last / 50));
+    const far = step * Math.max(1, Math.round(state.scale.last / 50));
+    const listed = places(), from = state.epoch ?? state.scale.first - 1;
+    const next = listed[Math.max(0, Math.min(listed.length - 1, listed.indexOf(from) + step))];
+    const epoch = state.chart.axis ? next ?? from : from + far;
     const rect = board.getBoundingClientRect();
     point(epoch, rect.left + state.scale.x(Math.max(state.scale.first, Math.min(state.scale.last, epoch))), rect.top + 40);
   });
