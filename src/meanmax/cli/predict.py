@@ -109,9 +109,8 @@ def _judgement(
         named = np.array(ours)[chance.argmax(axis=1)][labelled.numpy()]
         score, metric = float(np.mean(named == np.array(theirs)[given])), "accuracy"
     nodes = count(int(labelled.sum()), "labelled node")
-    return [
-        f"{metric} {100 * score:.2f} % on {nodes} ({_caveat(classifier, known or fingerprint(dataset))})"
-    ]
+    caveat = _caveat(classifier, known or fingerprint(dataset))
+    return [f"{metric} {100 * score:.2f} % on {nodes} ({caveat})"]
 
 
 def _caveat(classifier: NodeClassifier, found: str) -> str:
