@@ -44,8 +44,8 @@ def test_a_batch_is_the_induced_graph(weighted):
     found.index_put_((target, source), own, accumulate=True)
     torch.testing.assert_close(found, dense[nodes][:, nodes])
     assert torch.equal(sample.x, features()[nodes])
-    assert torch.equal(torch.from_numpy(nodes)[sample.nodes.index].sort().values,
-                       TRAIN.index[torch.isin(part[TRAIN.index], torch.tensor([1, 4]))])  # fmt: skip
+    within = TRAIN.index[torch.isin(part[TRAIN.index], torch.tensor([1, 4]))]
+    assert torch.equal(torch.from_numpy(nodes)[sample.nodes.index].sort().values, within)
     for place, target in zip(sample.nodes.index, sample.nodes.target, strict=True):
         assert int(target) == int(TRAIN.target[TRAIN.index == int(nodes[place])])
 
