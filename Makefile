@@ -35,7 +35,9 @@ tables: $(STAMP) ## Write docs/tables.md from the committed rows
 # Exported rows hold no embeddings and no parameters by epoch: those pictures need STORE=folder-of-runs.
 STORE ?= results/rows.jsonl
 gallery: $(STAMP) ## Draw docs/figures, what the runs of STORE allow
-	$(BIN)/meanmax figure all --store '$(STORE)' --out docs/figures --format png --dpi 85
+	$(BIN)/meanmax figure all --store '$(STORE)' --out docs/figures --format png --dpi 110
+	@# Thousands of points make large files; where there are no embeddings, none is drawn.
+	-test ! -d '$(STORE)' || $(BIN)/meanmax figure tsne --store '$(STORE)' --out docs/figures --format png --dpi 85
 	rm docs/figures/path.png
 	$(BIN)/python examples/path.py
 
