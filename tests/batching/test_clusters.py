@@ -63,6 +63,24 @@ def test_an_epoch_sees_every_training_node_once():
     assert [batch.graph.num_nodes for batch in problem.batches()] == sizes
 
 
+def test_batches_are_of_equal_size_and_their_losses_weigh_each_node_the_same():
+    part = torch.arange(60) % 7
+    problem = problem_of(awkward(), part, 3)
+    torch.manual_seed(0)
+    batches = list(problem.batches())
+    sizes = [batch.graph.num_nodes for batch in batches]
+    assert len(sizes) == 3 and max(sizes) <= 27 and min(sizes) >= 16  # 3, 2 and 2 parts of 8 or 9
+    out = torch.randn(60, 4)
+    total = 0.0
+    for batch in batches:
+        assert batch.nodes.total == round(len(TRAIN.index) / 3)
+        alone = Nodes(batch.nodes.index, batch.nodes.target).loss(out)
+        expected = alone * len(batch.nodes.index) / batch.nodes.total
+        torch.testing.assert_close(batch.nodes.loss(out), expected)
+        total += len(batch.nodes.index)
+    assert total == len(TRAIN.index)
+
+
 def test_sparse_features_come_along():
     dense = features().relu()
     problem = problem_of(awkward(), shuffled_parts(6), 2, SparseFeatures.from_dense(dense))

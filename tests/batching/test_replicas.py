@@ -65,7 +65,7 @@ def trained_batches(x, given):
     nodes = Nodes(given.split.train, torch.from_numpy(given.y)[given.split.train])
     how = Batches("clusters", 2, 1, "blocks")
     problem = how.problem(x, given.edges, nodes, None, layers=2)
-    samples = [problem.sample([0]), problem.sample([1])]
+    samples = [problem.sample([0], 2), problem.sample([1], 2)]
     return [(sample.x, sample.graph, sample.nodes) for sample in samples]
 
 

@@ -161,7 +161,7 @@ def test_batches_are_drawn_anew_and_repeat():
 
     torch.manual_seed(0)
     batches = list(problem.batches())
-    assert [len(batch.nodes.index) for batch in batches] == [3, 3, 1]
+    assert [len(batch.nodes.index) for batch in batches] == [3, 2, 2]
     for batch in batches:
         assert batch.nodes.index.tolist() == list(range(len(batch.nodes.index)))
     assert run() == run()

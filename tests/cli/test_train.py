@@ -1,11 +1,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import sys
-import time
 import zipfile
 
 import numpy as np
@@ -16,6 +12,8 @@ from click.testing import CliRunner
 from meanmax import NodeClassifier
 from meanmax.cli import main
 from meanmax.data import load, make_split
+
+from .killing import epochs_before_the_kill
 
 QUICK = ("--set", "epochs=8", "--set", "hidden=8")
 
@@ -191,22 +189,8 @@ def test_killed_and_resumed_is_bit_for_bit_the_same(tmp_path):
     args = ("--data", "wine", "--set", "epochs=200", "--set", "patience=200", "--set", "hidden=8")
     assert invoke(*args, "--out", tmp_path / "whole.zip").exit_code == 0
     out, state = tmp_path / "killed.zip", tmp_path / "killed.zip.checkpoint"
-    args = (*args, "--out", str(out))
-    call = "from meanmax.cli import main; main()"
-    process = subprocess.Popen(
-        [sys.executable, "-c", call, "train", *args, "--checkpoint-every", "0.05"],
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    try:
-        deadline = time.monotonic() + 120
-        while not state.exists():
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.01)
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait(30)
-    kept = len(torch.load(state, weights_only=True)["history"]["train_loss"])
+    args = (*args, "--out", out)
+    kept = epochs_before_the_kill(state, *args)
     assert 0 < kept < 200 and not out.exists()
 
     result = invoke(*args)

@@ -1,11 +1,6 @@
 """meanmax train --batches, data pack, and predict from a graph folder."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 import zipfile
 
 import numpy as np
@@ -18,6 +13,8 @@ from meanmax import NodeClassifier
 from meanmax.batching import open_folder
 from meanmax.cli import main
 from meanmax.data import load, make_split
+
+from .killing import epochs_before_the_kill
 
 CLUSTERS = ("--batches", "clusters", "--parts", "4", "--parts-per-batch", "2", "--cut", "blocks")
 NEIGHBOURS = ("--batches", "neighbours", "--fanout", "3,-1", "--batch-size", "5")
@@ -107,26 +104,12 @@ def test_killed_and_resumed_is_bit_for_bit_the_same(tmp_path, kind):
     if kind == "folder":
         source, how = tmp_path / "g", ("--parts-per-batch", "2")
         fine("data", "pack", "wine", source, "--parts", "4", "--cut", "blocks")
-    args = ("train", "--data", source, *how, "--set", "epochs=120", "--set", "patience=120")
-    fine(*args, "--out", tmp_path / "whole.zip")
+    args = ("--data", source, *how, "--set", "epochs=120", "--set", "patience=120")
+    fine("train", *args, "--out", tmp_path / "whole.zip")
     out, state = tmp_path / "killed.zip", tmp_path / "killed.zip.checkpoint"
-    args = [str(arg) for arg in (*args, "--out", out)]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "meanmax", *args, "--checkpoint-every", "0.05"],
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    try:
-        deadline = time.monotonic() + 120
-        while not state.exists():
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.01)
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait(30)
-    kept = len(torch.load(state, weights_only=True)["history"]["train_loss"])
+    kept = epochs_before_the_kill(state, *args, "--out", out)
     assert 0 < kept < 120 and not out.exists()
-    result = fine(*args)
+    result = fine("train", *args, "--out", out)
     assert f"going on from {state}" in result.stderr
     assert weights(out) == weights(tmp_path / "whole.zip")
     assert not state.exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -16,6 +17,8 @@ from meanmax.aggregators.parameter import Domain, Per, Reparam, Start, shape_of,
 from meanmax.graph import Graph
 from meanmax.kernels.dropout import dropout
 from meanmax.kernels.form import LOWER_BOUND, PARAMETER, Kind, Sign
+
+Maybe: TypeAlias = Tensor | None
 
 
 class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
@@ -105,31 +108,25 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         if isinstance(index, Graph):
             _check_graph_call(ptr, dim_size, dim)
             weight = self._dropped(index, weight)
-            return self._aggregate(x, index, self._spread(tuple(x.shape[1:])), weight)
+            return self._aggregate(x, index, self._spread(tuple(x.shape[1:])), weight, None)
         return self._aggregate_messages(x, as_messages(x, index, ptr, dim_size, dim, weight))
 
-    def on_graph(
-        self,
-        x: Tensor,
-        graph: Graph,
-        weight: Tensor | None = None,
-        mu: float | Tensor | None = None,
-    ) -> Tensor:
+    def on_graph(self, x: Tensor, graph: Graph, weight: Maybe = None, mu: Maybe = None) -> Tensor:
         r"""Aggregates over a graph as in evaluation: no edge is left out, and no hook runs.
 
         Args:
             x (Tensor): Features of the sources.
             graph (Graph): The graph, or a part of one.
             weight (Tensor, optional): Edge weights. (default: the graph's own, or 1)
-            mu (float or Tensor, optional): :math:`\mu` of the whole graph, where this is a part of
+            mu (Tensor, optional): :math:`\mu` of the whole graph, where this is a part of
                 it; see :attr:`has_mu`. (default: the minimum of :obj:`x`)
         """
         return self._aggregate(x, graph, self._spread(tuple(x.shape[1:])), weight, mu)
 
     @property
     def has_mu(self) -> bool:
-        r"""Whether the formula has a :math:`\mu`, the minimum of all features."""
-        return False
+        r"""Whether the formula measures features from :math:`\mu`, the minimum of all of them."""
+        return self.domain.name != PARAMETER["softmax"] and self.sign == "shift"
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def __call__(
@@ -160,12 +157,7 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def _aggregate(
-        self,
-        x: Tensor,
-        graph: Graph,
-        theta: Tensor,
-        weight: Tensor | None,
-        mu: float | Tensor | None = None,
+        self, x: Tensor, graph: Graph, theta: Tensor, weight: Maybe, mu: Maybe
     ) -> Tensor:
         r"""Calls the function of the core; :obj:`mu` is only for those that have one."""
 
@@ -181,7 +173,7 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         if len(given.features) > 2 and theta.dim() > 0:
             theta = theta.expand(given.features).reshape(given.x.shape[1:])
         weight = self._dropped(given.graph, given.weight)
-        return self._aggregate(given.x, given.graph, theta, weight).view(given.out_shape)
+        return self._aggregate(given.x, given.graph, theta, weight, None).view(given.out_shape)
 
     def _dropped(self, graph: Graph, weight: Tensor | None) -> Tensor | None:
         r"""Weights of which some are 0 in training, all heads of an edge together."""

@@ -7,7 +7,7 @@ from typing import final, get_args
 from torch import Tensor
 
 from meanmax import functional
-from meanmax.aggregators.base import LearnableAggregation
+from meanmax.aggregators.base import LearnableAggregation, Maybe
 from meanmax.aggregators.parameter import Per, Reparam, Start
 from meanmax.graph import Graph
 from meanmax.kernels.form import Form, Normalize, Sign, check_choice
@@ -123,18 +123,8 @@ class PolynomialAggregation(LearnableAggregation):
         r"""The parameter in its domain: :obj:`[]`, :obj:`[heads]` or :obj:`[channels]`."""
         return self.value
 
-    @property
-    def has_mu(self) -> bool:
-        r"""Whether features are measured from their minimum."""
-        return self.sign == "shift"
-
     def _aggregate(
-        self,
-        x: Tensor,
-        graph: Graph,
-        theta: Tensor,
-        weight: Tensor | None,
-        mu: float | Tensor | None = None,
+        self, x: Tensor, graph: Graph, theta: Tensor, weight: Maybe, mu: Maybe
     ) -> Tensor:
         return functional.polynomial(
             x, graph, theta, weight=weight, normalize=self.normalize, sign=self.sign, mu=mu

@@ -7,7 +7,7 @@ from typing import final
 from torch import Tensor
 
 from meanmax import functional
-from meanmax.aggregators.base import LearnableAggregation
+from meanmax.aggregators.base import LearnableAggregation, Maybe
 from meanmax.aggregators.parameter import Per, Reparam, Start
 from meanmax.graph import Graph
 from meanmax.kernels.form import Form, Normalize
@@ -115,12 +115,7 @@ class SoftmaxAggregation(LearnableAggregation):
         return self.value
 
     def _aggregate(
-        self,
-        x: Tensor,
-        graph: Graph,
-        theta: Tensor,
-        weight: Tensor | None,
-        mu: float | Tensor | None = None,
+        self, x: Tensor, graph: Graph, theta: Tensor, weight: Maybe, mu: Maybe
     ) -> Tensor:
         return functional.softmax(x, graph, theta, weight=weight, normalize=self.normalize)
 

@@ -33,12 +33,12 @@ class Batches:
         kind (str): :obj:`"clusters"` or :obj:`"neighbours"`.
         parts (int, optional): Into how many parts the graph is cut. (default: one for each 400
             nodes)
-        parts_per_batch (int, optional): Parts in a batch. (default: :obj:`10`, or all)
+        parts_per_batch (int, optional): The most parts in a batch. (default: :obj:`10`, or all)
         cut (str, optional): :obj:`"metis"`, or :obj:`"blocks"` of consecutive nodes.
             (default: :obj:`"metis"`)
         fanout (tuple, optional): How many neighbours are drawn in each hop, -1 for all.
             (default: :obj:`10` for each layer)
-        batch_size (int, optional): Training nodes in a batch. (default: :obj:`512`)
+        batch_size (int, optional): The most training nodes in a batch. (default: :obj:`512`)
     """
 
     kind: Kind

@@ -2,6 +2,7 @@ r"""Batches of clusters: the graph of a few parts at a time."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -70,13 +71,13 @@ class ClusterProblem(Problem):
     <https://arxiv.org/abs/1905.07953>`_ does. In each epoch parts are drawn into batches anew;
     edges within a batch count, between two parts of it too, others do not.
 
-    Layers normalise weights by degrees within the batch. Batches without training nodes are left
-    out.
+    Layers normalise weights by degrees within the batch. Batches are of about equal size; those
+    without training nodes are left out.
 
     Args:
         clusters (Clusters): The graph in parts.
         nodes (Nodes): Training nodes.
-        per_batch (int, optional): Parts in a batch. (default: :obj:`1`)
+        per_batch (int, optional): The most parts in a batch. (default: :obj:`1`)
         draws (Draws, optional): Draws batches. (default: for this process alone)
     """
 
@@ -97,24 +98,30 @@ class ClusterProblem(Problem):
     def batches(self) -> Iterator[Sample]:
         r"""The batches of one epoch, in an order drawn from PyTorch's generator."""
         generator = self.draws.generator()
-        order = torch.randperm(self.clusters.num_parts, generator=generator).tolist()
-        starts = range(0, len(order), self.per_batch)
-        drawn = [order[first : first + self.per_batch] for first in starts]
-        for parts in self.draws.share([p for p in drawn if self._training[p].any()]):
-            yield self.sample(parts)
+        order = torch.randperm(self.clusters.num_parts, generator=generator)
+        # Of about equal size: a last one of what is left over would be a poor picture of the graph.
+        drawn = torch.tensor_split(order, math.ceil(len(order) / self.per_batch))
+        listed = [parts.tolist() for parts in drawn if self._training[parts.numpy()].any()]
+        for parts in self.draws.share(listed):
+            yield self.sample(parts, len(listed))
 
-    def sample(self, parts: Sequence[int]) -> Sample:
+    def sample(self, parts: Sequence[int], count: int = 1) -> Sample:
         r"""The batch of some parts.
+
+        Its loss is the sum over its training nodes, divided by how many a batch has on average:
+        each node counts the same, whichever batch it is in.
 
         Args:
             parts (sequence): Their numbers.
+            count (int, optional): How many batches there are. (default: :obj:`1`)
         """
         nodes = self.clusters.nodes(parts)
         graph, places = self.clusters.induced.graph(nodes, self.nodes.index.numpy())
         own = torch.from_numpy(places).long()
         inside = own >= 0
         x = self.clusters.x.gather(nodes)
-        return Sample(x, graph, Nodes(own[inside], self.nodes.target[inside]))
+        total = None if count == 1 else max(1, round(len(own) / count))
+        return Sample(x, graph, Nodes(own[inside], self.nodes.target[inside], total))
 
     @cached_property
     def _training(self) -> Array:

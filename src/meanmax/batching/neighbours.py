@@ -2,6 +2,7 @@ r"""Batches of training nodes with neighbours drawn at random."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -23,7 +24,8 @@ class NeighbourProblem(Problem):
         x (Rows): Features.
         sampler (NeighbourSampler): Draws neighbours; as many hops as the model has layers, or more.
         nodes (Nodes): Training nodes.
-        batch_size (int, optional): Training nodes in a batch. (default: :obj:`512`)
+        batch_size (int, optional): The most training nodes in a batch; batches are of about equal
+            size. (default: :obj:`512`)
         draws (Draws, optional): Draws batches. (default: for this process alone)
     """
 
@@ -43,7 +45,7 @@ class NeighbourProblem(Problem):
         r"""The batches of one epoch, in an order drawn from PyTorch's generator."""
         generator = self.draws.generator()
         order = torch.randperm(len(self.nodes.index), generator=generator)
-        drawn = list(torch.split(order, self.batch_size))
+        drawn = torch.tensor_split(order, math.ceil(len(order) / self.batch_size))
         seeds = torch.randint(LARGEST, (len(drawn),), generator=generator).tolist()
         for chosen, seed in self.draws.share(list(zip(drawn, seeds, strict=True))):
             yield self.sample(chosen, seed)
