@@ -22,7 +22,7 @@ from meanmax.training import Nodes, Problem, Sample
 
 Kind: TypeAlias = Literal["clusters", "neighbours"]
 Cut: TypeAlias = Literal["metis", "blocks"]
-PART_NODES, PARTS_PER_BATCH, FANOUT = 400, 10, 10
+PART_NODES, PARTS_PER_BATCH, FANOUT = 400, 20, 10
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Batches:
         kind (str): :obj:`"clusters"` or :obj:`"neighbours"`.
         parts (int, optional): Into how many parts the graph is cut. (default: one for each 400
             nodes)
-        parts_per_batch (int, optional): The most parts in a batch. (default: :obj:`10`, or all)
+        parts_per_batch (int, optional): The most parts in a batch. (default: :obj:`20`, or all)
         cut (str, optional): :obj:`"metis"`, or :obj:`"blocks"` of consecutive nodes.
             (default: :obj:`"metis"`)
         fanout (tuple, optional): How many neighbours are drawn in each hop, -1 for all.

@@ -36,12 +36,12 @@ class NeighbourSampler:
     so on, as `GraphSAGE <https://arxiv.org/abs/1706.02216>`_ does, without replacement.
 
     The result is one square graph on which any layer runs. A node is expanded once, in the hop
-    that finds it. Where :math:`k` of :math:`d_v` edges are drawn, each weighs :math:`d_v/k` times
-    what it did, so that sums and degrees are what they are in the whole graph, in expectation or
-    exactly; a node's own self-loop, which some layers treat apart, is drawn as any other edge and
-    makes an exception. Nodes of the last hop have no neighbours; a self-loop with the weight of all
-    their edges gives them the degree that a GCN divides by. Their own hidden features mean nothing,
-    and reach no seed through as many layers as there are hops.
+    that finds it. Edges keep their weights, so that layers normalise by the degrees of what was
+    drawn; scaling them up to the degrees of the whole graph would be right in expectation, but
+    learned less well, since the few drawn edges of a hub then weigh a hundredfold. Nodes of the
+    last hop have no neighbours: a self-loop with the weight of all their edges gives them the
+    degree that they have. Their own hidden features mean nothing, and reach no seed through as many
+    layers as there are hops.
 
     What is drawn depends on the number it is seeded with, on node and hop: not on threads, nor on
     the other seeds.
@@ -104,8 +104,8 @@ class NeighbourSampler:
         np.cumsum(counts, out=pointer[1:])
         positions = np.empty(int(pointer[-1]), np.int64)
         draw_edges(seed, nodes, starts, degrees, pointer, positions)
-        scale = np.where(counts > 0, degrees / np.maximum(counts, 1), 1.0).astype(np.float32)
-        weight = np.repeat(scale, counts)
-        if self.edges.weight is not None:
-            weight *= self.edges.weight[positions]
+        if self.edges.weight is None:
+            weight = np.ones(len(positions), np.float32)
+        else:
+            weight = np.asarray(self.edges.weight[positions])
         return counts, np.asarray(self.edges.col[positions]), weight
