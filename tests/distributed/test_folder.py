@@ -1,6 +1,7 @@
 """Parts on disk: each holds its own rows, and damage is noticed."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -76,6 +77,26 @@ def test_damaged_and_missing_files_are_named(folder, name):
         read_part(folder, 1, read_manifest(folder))
     path.unlink()
     with pytest.raises(PartsError, match=rf"{name}\.npy is missing: delete the folder"):
+        read_part(folder, 1, read_manifest(folder))
+
+
+@pytest.mark.parametrize(("name", "change"), [("send", 5000), ("col", -1), ("train", 99999)])
+def test_numbers_out_of_range_are_noticed(folder, name, change):
+    path = folder / "part-00001" / f"{name}.npy"
+    values = np.load(path)
+    values[0] = change
+    np.save(path, values)
+    with pytest.raises(PartsError, match="part-00001 is damaged"):
+        read_part(folder, 1, read_manifest(folder))
+
+
+def test_parts_of_two_cuts_are_not_mixed(folder, tmp_path):
+    part = torch.arange(DATA.num_nodes) % PARTS
+    other = tmp_path / "other"
+    write_parts(other, DATA, make_split(DATA, seed=7), part, PARTS, origin={}, method="blocks")
+    shutil.rmtree(folder / "part-00001")
+    shutil.copytree(other / "part-00001", folder / "part-00001")
+    with pytest.raises(PartsError, match="not of the same cut"):
         read_part(folder, 1, read_manifest(folder))
 
 

@@ -22,6 +22,8 @@ HIDDEN, CLASSES, HEADS = 8, 3, 2
         ("gcn", "softmax", HIDDEN + CLASSES, HIDDEN + CLASSES),
         ("gcn", "lp", HIDDEN + CLASSES, HIDDEN + CLASSES),
         ("sage", "poly", 6 + HIDDEN, HIDDEN),  # the input takes no gradient
+        ("masked_gcn", "lp", 2 * 6 + HIDDEN + 2 * HIDDEN + CLASSES, 3 * HIDDEN + CLASSES),
+        ("gin", "softmax", 6 + HIDDEN, HIDDEN),
         ("gat", "none", HIDDEN + HEADS + CLASSES + 1, HIDDEN + HEADS + CLASSES + 1),
     ],
 )

@@ -113,3 +113,22 @@ def test_as_many_processes_as_parts(tmp_path):
     )
     assert code != 0
     assert "torchrun --nproc-per-node 2" in err
+
+
+def test_what_a_cut_has_settled_is_not_given_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cut = ["partition", "--data", "karate", "--parts", "2", "--out", "parts"]
+    assert CliRunner().invoke(main, cut).exit_code == 0
+    train = ["train", "--data", "parts", "--out", "m.zip"]
+    for options, said in (
+        ([], "add --distributed"),
+        (["--distributed", "--split-seed", "7"], "--split-seed: the graph in parts was cut"),
+    ):
+        result = CliRunner().invoke(main, [*train, *options])
+        assert result.exit_code == 1
+        assert said in result.output
+    again = CliRunner().invoke(main, cut)
+    assert again.exit_code == 0, again.output
+    other = CliRunner().invoke(main, [*cut[:-1], "parts", "--method", "blocks"])
+    assert other.exit_code == 1
+    assert "delete it, or name another folder" in other.output

@@ -3,7 +3,7 @@
 import torch
 from torch.nn.functional import cross_entropy
 
-from meanmax import Graph
+from meanmax import Graph, SparseFeatures
 from meanmax.distributed import Cut, Job, distributed_graph
 from tests.distributed.graphs import model_for
 
@@ -30,7 +30,7 @@ def learned(model, x, graph, y, train, total, job=None, steps=STEPS):
     return losses, first, last
 
 
-def train_parts(job: Job, graph: Graph, part, x, y, train, cases):
+def train_parts(job: Job, graph: Graph, part, x, y, train, cases, sparse=False):
     """The same on a part of the graph, for each (backbone, aggregator, further options)."""
     piece = Cut(graph, part, job.size).piece(job.rank)
     weight = None
@@ -39,11 +39,12 @@ def train_parts(job: Job, graph: Graph, part, x, y, train, cases):
     own = torch.from_numpy(piece.nodes)
     mine = torch.isin(own, train).nonzero().view(-1)
     found = {}
+    features = SparseFeatures.from_dense(x[own], x.dtype) if sparse else x[own]
     for backbone, aggr, options in cases:
         part_graph = distributed_graph(piece, job, weight)
         model = model_for(backbone, aggr, x, int(y.max()) + 1, **dict(options))
         found[backbone, aggr, options] = learned(
-            model, x[own], part_graph, y[own], mine, len(train), job
+            model, features, part_graph, y[own], mine, len(train), job
         )
     return found
 

@@ -185,6 +185,17 @@ def parsed(pairs: Sequence[str]) -> dict[str, Any]:
         raise click.BadParameter(str(error), param_hint="--set") from error
 
 
+def typed(*names: str) -> list[str]:
+    r"""Those options of the running command, by their parameters' names, that were typed."""
+    context = click.get_current_context()
+    return [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name in names
+        and context.get_parameter_source(parameter.name) is click.core.ParameterSource.COMMANDLINE
+    ]
+
+
 @contextmanager
 def as_clicked(*kinds: type[Exception]) -> Iterator[None]:
     r"""Errors of these kinds as one line and exit code 1."""

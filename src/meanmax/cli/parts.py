@@ -2,7 +2,7 @@ r"""A data set cut into the parts of ranks, for the commands that need it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,28 @@ def is_parts_folder(source: str) -> bool:
     r"""Whether data were cut already."""
     path = Path(source)
     return path.is_dir() and (path / MANIFEST).is_file() and (path / "part-00000").is_dir()
+
+
+def check_source(source: str, distributed: bool, given: Sequence[str]) -> None:
+    r"""A :class:`PartsError` if parts are used in a way they cannot be.
+
+    Args:
+        source (str): What :obj:`--data` names.
+        distributed (bool): Whether processes train together.
+        given (sequence): Options on the command line that a cut has settled already.
+    """
+    if not is_parts_folder(source):
+        return
+    if not distributed:
+        raise PartsError(
+            f"{source} holds the parts of a graph, one for each process: add --distributed, and "
+            f"start with torchrun; or name the data it was cut from"
+        )
+    if given:
+        raise PartsError(
+            f"{', '.join(given)}: the graph in {source} was cut and split already. Leave it out, "
+            f"or name the data it was cut from"
+        )
 
 
 def cut_once(
@@ -47,13 +69,24 @@ def cut_once(
         "split_hash": split_hash(split),
         "split_name": split.name,
     }
+    if folder.is_file():
+        raise PartsError(f"{folder} is a file: name a folder for the parts")
     if folder.exists():
-        found = read_manifest(folder)
-        if (found.origin, found.parts, found.method) == (origin, parts, method):
-            return found
+        return _same(folder, origin, parts, method)
+    part = CUTS[method](dataset.graph(), parts)
+    try:
+        return write_parts(folder, dataset, split, part, parts, origin=origin, method=method)
+    except OSError:
+        if not folder.exists():
+            raise
+        return _same(folder, origin, parts, method)  # another process was faster
+
+
+def _same(folder: Path, origin: dict[str, Any], parts: int, method: str) -> Manifest:
+    found = read_manifest(folder)
+    if (found.origin, found.parts, found.method) != (origin, parts, method):
         raise PartsError(
             f"{folder} holds {found.parts} parts by {found.method} of other data or another split: "
             f"delete it, or name another folder"
         )
-    part = CUTS[method](dataset.graph(), parts)
-    return write_parts(folder, dataset, split, part, parts, origin=origin, method=method)
+    return found

@@ -18,7 +18,7 @@ from meanmax.cli.data_bars import data_bars
 from meanmax.cli.data_tables import print_out
 from meanmax.cli.epoch_bar import epoch_bar
 from meanmax.cli.output_file import check_output, force
-from meanmax.cli.parts import CUTS
+from meanmax.cli.parts import CUTS, check_source
 from meanmax.cli.train_batches import batch_options, batches_of, train_in_batches
 from meanmax.cli.train_distributed import Wanted, train_on_ranks
 from meanmax.cli.train_table import judged, train_table
@@ -121,6 +121,8 @@ def train(
     """
     overrides = options.parsed(pairs)
     check_output(out, overwrite=force)
+    with _clear_errors():
+        check_source(source, distributed, options.typed("scheme", "split_seed", "cut", "directed"))
     in_batches = kind != "none" or is_graph_folder(source)
     if distributed or in_batches:
         if board is not None or (distributed and in_batches):

@@ -2,6 +2,7 @@ r"""Exact training on a graph that is spread over processes and machines."""
 
 from meanmax.distributed.cutting import Cut, Piece
 from meanmax.distributed.failures import RankError
+from meanmax.distributed.fit import fit_parts
 from meanmax.distributed.folder import PartsError, read_manifest, write_parts
 from meanmax.distributed.graph import DistributedGraph
 from meanmax.distributed.halo import Halo
@@ -19,6 +20,7 @@ __all__ = [
     "Piece",
     "RankError",
     "distributed_graph",
+    "fit_parts",
     "joined_job",
     "open_part",
     "read_manifest",

@@ -23,7 +23,8 @@ class Piece:
         nodes (ndarray): The own nodes' numbers in the whole graph, ascending.
         halo (ndarray): The borrowed nodes' numbers, grouped by owner, ascending in each group.
         rowptr (ndarray): The first edge of each own node.
-        col (ndarray): The source of each edge, in the order of the whole graph.
+        col (ndarray): The source of each edge, in the order of the whole graph, int32 where the
+            whole graph's are.
         send (ndarray): Own rows that others borrow, grouped by borrower.
         send_counts (tuple): How many go to each rank.
         receive_counts (tuple): How many come from each rank.
@@ -92,7 +93,7 @@ class Cut:
             nodes=nodes,
             halo=halo,
             rowptr=rowptr,
-            col=self._local(self.col[self.edges(rank)], rank),
+            col=self._local(self.col[self.edges(rank)], rank).astype(self.col.dtype),
             send=self.position[np.concatenate(lent)],
             send_counts=tuple(map(len, lent)),
             receive_counts=tuple(np.bincount(self.part[halo], minlength=self.num_parts).tolist()),

@@ -15,10 +15,13 @@ def peers_needed() -> Iterator[None]:
     r"""Around a collective operation: its failure becomes a :class:`RankError`."""
     try:
         yield
+    except RankError:
+        raise
     except RuntimeError as error:
         reason = str(error).strip().splitlines()
         raise RankError(
             "another rank of this job has stopped or does not answer"
             + (f" ({reason[0][:160]})" if reason else "")
-            + "; see its own message above, if it left one"
+            + "; see its own message above, if it left one. MEANMAX_RANK_TIMEOUT=SECONDS gives "
+            "slow ranks longer to answer"
         ) from error

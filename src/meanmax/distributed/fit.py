@@ -55,7 +55,8 @@ def fit_parts(
         torch.manual_seed(classifier.seed)
         sizes = (manifest.num_features, len(names))
         model = model_of(params, *sizes, num_nodes=None, graph=part.graph)
-        torch.manual_seed(own_seed(classifier.seed, job.rank))
+        if job.rank:  # the first goes on as one process would
+            torch.manual_seed(own_seed(classifier.seed, job.rank))
         history = train(model, problem, schedule_of(params), on_epoch, checkpoint, job)
     classifier.classes_, classifier.class_names_ = np.arange(len(names)), names
     classifier.multilabel_ = samples["train"].nodes.target.dim() == 2

@@ -21,6 +21,7 @@ from meanmax.training.scaling import Scaling
 
 FORMAT = "meanmax.parts/1"
 MANIFEST = "manifest.json"
+CUT_ID = "cut_id.txt"
 SPLITS = ("train", "val", "test")
 _INDICES = ("nodes", "halo", "rowptr", "col", "send")
 _COUNTS = ("send_counts", "receive_counts")
@@ -47,6 +48,7 @@ class Manifest:
         weighted (bool): Whether edges have weights.
         class_names (list): The classes, or the labels.
         counts (dict): How many nodes train, validate and test.
+        cut_id (str): Drawn at random; every part carries it, so that parts are not mixed.
         format (str): The version of this layout.
     """
 
@@ -62,6 +64,7 @@ class Manifest:
     weighted: bool
     class_names: list[str]
     counts: dict[str, int]
+    cut_id: str
     format: str = FORMAT
 
 
@@ -83,7 +86,8 @@ def write_parts(
     graph = dataset.graph()
     cut = Cut(graph, part, num_parts)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
+    cut_id = secrets.token_hex(8)
+    temporary = folder.with_name(f".{folder.name}.{cut_id}")
     try:
         temporary.mkdir()
         _save(temporary, **_scaling_arrays(Scaling.of(dataset.x)))
@@ -91,6 +95,7 @@ def write_parts(
         for rank in range(num_parts):
             own = None if weight is None else weight[cut.edges(rank)]
             _write_piece(temporary / _name(rank), cut.piece(rank), dataset, split, own)
+            (temporary / _name(rank) / CUT_ID).write_text(cut_id, "utf-8")
         manifest = Manifest(
             data=dataset.name,
             origin=origin,
@@ -104,6 +109,7 @@ def write_parts(
             weighted=weight is not None,
             class_names=list(dataset.class_names),
             counts={name: getattr(split, name).numel() for name in SPLITS},
+            cut_id=cut_id,
         )
         (temporary / MANIFEST).write_text(json.dumps(asdict(manifest), indent=1), "utf-8")
         temporary.rename(folder)
@@ -157,6 +163,8 @@ def read_part(folder: Path, rank: int, manifest: Manifest) -> StoredPart:
         manifest (Manifest): What :func:`read_manifest` gave.
     """
     own = folder / _name(rank)
+    if not (own / CUT_ID).is_file() or (own / CUT_ID).read_text("utf-8") != manifest.cut_id:
+        raise PartsError(f"{own} is not of the same cut as {folder / MANIFEST}: cut anew")
     fields: dict[str, Any] = {name: _load(own, name) for name in _INDICES}
     fields |= {name: tuple(_load(own, name).tolist()) for name in _COUNTS}
     x: Features
@@ -167,7 +175,7 @@ def read_part(folder: Path, rank: int, manifest: Manifest) -> StoredPart:
     else:
         x = torch.from_numpy(_load(own, "x"))
     mean, scale = (torch.from_numpy(_load(folder, name)) for name in ("mean", "scale"))
-    return StoredPart(
+    part = StoredPart(
         piece=Piece(**fields),
         x=x,
         y=torch.from_numpy(_load(own, "y")),
@@ -175,6 +183,34 @@ def read_part(folder: Path, rank: int, manifest: Manifest) -> StoredPart:
         weight=torch.from_numpy(_load(own, "weight")) if manifest.weighted else None,
         scaling=Scaling(manifest.sparse, mean, scale),
     )
+    if not _fits(part, manifest):
+        raise PartsError(_damaged(own))
+    return part
+
+
+def _fits(part: StoredPart, manifest: Manifest) -> bool:
+    r"""Whether the arrays of a part go together."""
+    piece, own = part.piece, len(part.piece.nodes)
+    sources, edges = own + len(piece.halo), len(piece.col)
+    return (
+        len(piece.rowptr) == own + 1
+        and part.x.shape == (own, manifest.num_features)
+        and len(part.y) == own
+        and (part.weight is None or len(part.weight) == edges)
+        and int(piece.rowptr[0]) == 0
+        and int(piece.rowptr[-1]) == edges
+        and bool((np.diff(piece.rowptr) >= 0).all())
+        and len(piece.send_counts) == len(piece.receive_counts) == manifest.parts
+        and sum(piece.send_counts) == len(piece.send)
+        and sum(piece.receive_counts) == len(piece.halo)
+        and _within(piece.col, sources)
+        and _within(piece.send, own)
+        and all(_within(index.numpy(), own) for index in part.split.values())
+    )
+
+
+def _within(index: np.ndarray, size: int) -> bool:
+    return index.size == 0 or (index.min() >= 0 and index.max() < size)
 
 
 def _write_piece(

@@ -66,20 +66,21 @@ class Halo:
         r"""The halo with its indices on another device."""
         return replace(self, send=self.send.to(device))
 
-    def swap(self, rows: Tensor, sent: tuple[int, ...], received: tuple[int, ...]) -> Tensor:
-        r"""Sends rows to all ranks and returns what they send.
+    def swap(
+        self, rows: Tensor, got: Tensor, sent: tuple[int, ...], received: tuple[int, ...]
+    ) -> None:
+        r"""Sends rows to all ranks and takes what they send.
 
         Args:
             rows (Tensor): Grouped by receiver.
+            got (Tensor): Where to put what comes, grouped by sender.
             sent (tuple): How many go to each rank.
             received (tuple): How many come from each.
         """
-        got = rows.new_empty(sum(received), *rows.shape[1:])
         with peers_needed():
             dist.all_to_all_single(got, rows, list(received), list(sent), group=self.group)
         self.traffic.rows += len(rows)
         self.traffic.bytes += rows.numel() * rows.element_size()
-        return got
 
 
 class Exchange(Function):
@@ -90,13 +91,16 @@ class Exchange(Function):
         r"""Appends the halo."""
         ctx.halo, ctx.num_own = halo, len(x)
         rows = x.detach().index_select(0, halo.send)
-        got = halo.swap(rows, halo.send_counts, halo.receive_counts)
-        return torch.cat([x.detach(), got])
+        out = x.new_empty(len(x) + halo.num_received, *x.shape[1:])
+        out[: len(x)] = x
+        halo.swap(rows, out[len(x) :], halo.send_counts, halo.receive_counts)
+        return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         r"""Adds what others did with own rows to what was done with them here."""
         halo, (grad,) = ctx.halo, grads
         outer = grad[ctx.num_own :].contiguous()
-        got = halo.swap(outer, halo.receive_counts, halo.send_counts)
+        got = grad.new_empty(len(halo.send), *grad.shape[1:])
+        halo.swap(outer, got, halo.receive_counts, halo.send_counts)
         return grad[: ctx.num_own].clone().index_add_(0, halo.send, got), None

@@ -2,7 +2,9 @@ r"""What a rank trains with: its part of the graph, of the features and of the l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -14,6 +16,7 @@ from meanmax.distributed.graph import DistributedGraph
 from meanmax.distributed.halo import Halo
 from meanmax.distributed.ranks import Job
 from meanmax.graph import Graph
+from meanmax.layers.linear import Features
 from meanmax.training import Nodes, Sample
 from meanmax.training.scaling import Scaling
 
@@ -45,10 +48,15 @@ class Part:
             name (str): :obj:`"train"`, :obj:`"val"` or :obj:`"test"`.
             scale (bool): Whether features are brought to a common scale.
         """
-        x = self.scaling(self.stored.x) if scale else self.stored.x
+        x = self._scaled if scale else self.stored.x
         index = self.stored.split[name]
         target = self._targets()[index]
         return Sample(x, self.graph, Nodes(index, target, max(1, self.manifest.counts[name])))
+
+    @cached_property
+    def _scaled(self) -> Features:
+        r"""Once for all samples, which layers remember things by."""
+        return self.scaling(self.stored.x)
 
     def _targets(self) -> Tensor:
         y = self.stored.y
@@ -70,7 +78,14 @@ def open_part(folder: Path, job: Job) -> Part:
             f"{folder} holds {manifest.parts} parts, one for each process, but {job.size} "
             f"processes were started: torchrun --nproc-per-node {manifest.parts} ..."
         )
+    said = json.dumps(asdict(manifest), sort_keys=True).encode()
+    if job.handed(said) != said:
+        raise PartsError(
+            f"{folder} is not the same here as where the first process runs: copy one and the same "
+            f"folder of parts to every machine"
+        )
     stored = read_part(folder, job.rank, manifest)
+    job.wait()  # reading may take one of them much longer than another
     return Part(manifest, stored, distributed_graph(stored.piece, job, stored.weight))
 
 

@@ -19,7 +19,7 @@ from meanmax.distributed.reduce import summed
 from meanmax.training.checkpoint import Checkpoint, CheckpointError
 from meanmax.training.ranks import flattened
 
-PATIENCE = timedelta(seconds=45)
+PATIENCE = 45.0
 SETUP = timedelta(hours=6)
 
 
@@ -36,7 +36,8 @@ class Job:
     Args:
         rank (int): The number of this process.
         size (int): How many there are.
-        group (ProcessGroup): They, for messages that are answered within 45 seconds.
+        group (ProcessGroup): They, for messages that are answered within 45 seconds, or what
+            the variable :obj:`MEANMAX_RANK_TIMEOUT` says.
     """
 
     rank: int
@@ -81,10 +82,15 @@ class Job:
 
     def read(self, checkpoint: Checkpoint) -> dict[str, Any] | None:
         r"""What the first process finds on its disk, handed to all."""
-        found = checkpoint.read() if self.is_first else None
-        packed = io.BytesIO()
-        if found is not None:
-            torch.save(found, packed)
+        packed, refusal = io.BytesIO(), ""
+        if self.is_first:
+            try:
+                if (found := checkpoint.read()) is not None:
+                    torch.save(found, packed)
+            except CheckpointError as error:
+                refusal = str(error)
+        if said := self.handed(refusal.encode()):
+            raise CheckpointError(said.decode())
         content = self.handed(packed.getvalue())
         if not content:
             return None
@@ -131,11 +137,22 @@ def joined_job(backend: str | None = None) -> Iterator[Job]:
     with peers_needed():
         usual = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         dist.init_process_group(backend or usual, timeout=SETUP)
-        group = dist.new_group(timeout=PATIENCE)
+        group = dist.new_group(timeout=_patience())
     try:
         yield Job(int(rank), int(size), group)
     finally:
         dist.destroy_process_group()
+
+
+def _patience() -> timedelta:
+    given = os.environ.get("MEANMAX_RANK_TIMEOUT")
+    try:
+        seconds = PATIENCE if given is None else float(given)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < SETUP.total_seconds():
+        raise LaunchError(f"MEANMAX_RANK_TIMEOUT must be a number of seconds (got {given!r})")
+    return timedelta(seconds=seconds)
 
 
 def own_seed(seed: int, rank: int) -> int:

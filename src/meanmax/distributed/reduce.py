@@ -20,8 +20,7 @@ def summed(values: Tensor, group: dist.ProcessGroup | None) -> Tensor:
         values (Tensor): Of one shape on all ranks.
         group (ProcessGroup, optional): The ranks.
     """
-    total = values.detach().double()
-    total = total.clone() if total is values else total
+    total = values.detach().to(torch.float64, copy=True)
     with peers_needed():
         dist.all_reduce(total, dist.ReduceOp.SUM, group=group)
     return total.to(values.dtype)

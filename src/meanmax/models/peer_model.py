@@ -70,6 +70,10 @@ class PeerModel(Module):
                 PyG's :obj:`edge_index` is prepared anew at each call.
             structure (Tensor, optional): Not for these models. (default: :obj:`None`)
         """
+        if isinstance(graph, Graph) and not graph.is_whole:
+            raise ValueError(
+                "PyTorch Geometric's layers need the whole graph in one process (got a part of it)"
+            )
         return self._run(x, graph, structure)[-1]
 
     def hidden(self, x: Features, graph: Graph, *, structure: Tensor | None = None) -> list[Tensor]:
