@@ -49,7 +49,8 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         r"""The command that is asked for; for an unknown one, those of similar names are named."""
-        if args and args[0] not in self.places and not ctx.resilient_parsing:
+        known = {*self.places, *self.unlisted}
+        if args and args[0] not in known and not ctx.resilient_parsing:
             close = difflib.get_close_matches(args[0].lower(), self.places, n=2)
             if close and not args[0].startswith("-"):
                 hint = " or ".join(map(repr, close))
