@@ -23,7 +23,7 @@ from meanmax.training import Checkpoint, NodeClassifier, Nodes, train
 from meanmax.training.classifier_model import check_parameters, model_of, schedule_of
 from meanmax.training.loop import OnEpoch
 from meanmax.training.ranks import ALONE
-from meanmax.training.targets import Targets, as_targets
+from meanmax.training.targets import Targets, as_targets, names_told_apart
 
 
 def fit_batches(
@@ -74,11 +74,11 @@ def fit_batches(
         sizes = (source.num_features, len(targets.classes))
         model = model_of(params, *sizes, num_nodes=None, graph=pair)
         ranks = ALONE if job is None else Replicas(job)
-        if job is not None:
+        if job is not None and job.rank:  # the first goes on as one process would
             torch.manual_seed(own_seed(classifier.seed, job.rank))
         history = train(model, problem, schedule_of(params), on_epoch, checkpoint, ranks)
     classifier.classes_, classifier.multilabel_ = targets.classes, targets.multilabel
-    classifier.class_names_ = _names(source)
+    classifier.class_names_ = names_told_apart(source.class_names, source.y.ndim)
     classifier.n_features_in_, classifier.num_nodes_ = source.num_features, None
     classifier.model_, classifier.scaling_, classifier.history_ = model, scaling, history
     classifier.fitted_params_, classifier.about_ = params, {}
@@ -124,21 +124,15 @@ def _outputs(
 
 def _targets(source: Source) -> tuple[Targets, dict[str, Nodes]]:
     values, places = source.labels()
-    targets = as_targets(values, places["train"], len(values), _names(source))
+    targets = as_targets(
+        values, places["train"], len(values), names_told_apart(source.class_names, source.y.ndim)
+    )
     found = {}
     for role, place in places.items():
         if len(place):
             nodes = targets.nodes(place, role)
             found[role] = replace(nodes, index=getattr(source.split, role))
     return targets, found
-
-
-def _names(source: Source) -> tuple[str, ...]:
-    r"""The names of what is told apart; a single label of 0 and 1 is two classes."""
-    names = source.class_names
-    if source.y.ndim == 2 and len(names) == 1:
-        return (f"not {names[0]}", names[0])
-    return names
 
 
 def _check_method(params: dict[str, Any]) -> None:

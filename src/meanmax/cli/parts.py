@@ -10,7 +10,8 @@ from torch import Tensor
 
 from meanmax.data import Dataset, fingerprint, make_split
 from meanmax.data.splits import default_scheme
-from meanmax.distributed.folder import MANIFEST, Manifest, PartsError, read_manifest, write_parts
+from meanmax.distributed.folder import MANIFEST, Manifest, PartsError, read_manifest
+from meanmax.distributed.folder_write import write_parts
 from meanmax.experiments.run_spec import split_hash
 from meanmax.experiments.selection import without_folder
 from meanmax.graph import Graph

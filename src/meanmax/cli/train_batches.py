@@ -24,6 +24,7 @@ from meanmax.batching.batches import FANOUT, PARTS_PER_BATCH
 from meanmax.cli.data_bars import data_bars
 from meanmax.cli.epoch_bar import epoch_bar
 from meanmax.cli.train_distributed import Wanted, bar_of_first, told_of_failures
+from meanmax.cli.train_table import facts_of
 from meanmax.data import DataError, fingerprint, load, make_split
 from meanmax.data.splits import default_scheme
 from meanmax.distributed import Job, joined_job
@@ -182,22 +183,11 @@ def _read(wanted: Wanted) -> tuple[Source, dict[str, Any]]:
 
 
 def _facts(classifier: NodeClassifier, source: Source) -> dict[str, Any]:
-    model, history = classifier.model_, classifier.history_
-    scores = exact_scores(classifier, source)
-    maxness: dict[str, float | None] = {}
+    maxness = {}
     if source.whole is not None:
         x, graph = source.whole
-        found = classifier.maxness(graph, x)
-        maxness = {name: float(torch.from_numpy(v).nanmean()) for name, v in found.items()}
-    return {
-        "metric": "micro-F1" if classifier.multilabel_ else "accuracy",
-        **{f"{name}_score": None if s is None else 100 * s for name, s in scores.items()},
-        "best_epoch": history.best_epoch,
-        "epochs": history.epochs,
-        "learned": {name: v.reshape(-1).tolist() for name, v in model.learned().items()},
-        "maxness": maxness,
-        "seconds": round(history.seconds, 3),
-    }
+        maxness = classifier.maxness(graph, x)
+    return facts_of(classifier, exact_scores(classifier, source), maxness)
 
 
 @contextmanager

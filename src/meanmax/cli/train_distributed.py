@@ -15,6 +15,7 @@ import torch
 from meanmax.cli.data_bars import data_bars
 from meanmax.cli.epoch_bar import epoch_bar
 from meanmax.cli.parts import cut_once, is_parts_folder
+from meanmax.cli.train_table import facts_of
 from meanmax.data import load
 from meanmax.distributed import Job, Part, RankError, joined_job, open_part
 from meanmax.distributed.fit import fit_parts
@@ -111,20 +112,10 @@ def _spec(wanted: Wanted, part: Part) -> RunSpec:
 def _facts(
     classifier: NodeClassifier, part: Part, scores: Mapping[str, float | None]
 ) -> dict[str, Any]:
-    model, history = classifier.model_, classifier.history_
     sample = part.sample("train", scale=classifier.scale)
-    maxness = model.maxness(sample.x, part.graph)  # every rank takes part
-    found = {f"{name}_score": None if s is None else 100 * s for name, s in scores.items()}
-    return {
-        "metric": "micro-F1" if classifier.multilabel_ else "accuracy",
-        **found,
-        "best_epoch": history.best_epoch,
-        "epochs": history.epochs,
-        "learned": {n: value.reshape(-1).tolist() for n, value in model.learned().items()},
-        "maxness": {n: float(value.nanmean()) for n, value in maxness.items()},
-        "seconds": round(history.seconds, 3),
-        "processes": part.manifest.parts,
-    }
+    found = classifier.model_.maxness(sample.x, part.graph)  # every rank takes part
+    maxness = {name: value.numpy() for name, value in found.items()}
+    return {**facts_of(classifier, scores, maxness), "processes": part.manifest.parts}
 
 
 @contextmanager

@@ -2,6 +2,7 @@ r"""What :obj:`meanmax train` prints at the end."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -28,18 +29,31 @@ def judged(
     scores = {}
     for name, nodes in (("train", split.train), ("val", split.val), ("test", split.test)):
         scored = nodes.numel() > 0
-        score = classifier.score(graph, dataset.x, dataset.y, nodes) if scored else None
-        scores[f"{name}_score"] = None if score is None else 100 * score
-    learned = classifier.model_.learned()
-    maxness = classifier.maxness(graph, dataset.x)
+        scores[name] = classifier.score(graph, dataset.x, dataset.y, nodes) if scored else None
+    return facts_of(classifier, scores, classifier.maxness(graph, dataset.x))
+
+
+def facts_of(
+    classifier: NodeClassifier,
+    scores: Mapping[str, float | None],
+    maxness: Mapping[str, np.ndarray],
+) -> dict[str, Any]:
+    r"""Scores in percent, and what was learned.
+
+    Args:
+        classifier (NodeClassifier): The trained classifier.
+        scores (mapping): In :math:`[0, 1]`, for :obj:`"train"`, :obj:`"val"` and :obj:`"test"`.
+        maxness (mapping): Of each layer, per channel.
+    """
+    model, history = classifier.model_, classifier.history_
     return {
         "metric": "micro-F1" if classifier.multilabel_ else "accuracy",
-        **scores,
-        "best_epoch": classifier.history_.best_epoch,
-        "epochs": classifier.history_.epochs,
-        "learned": {name: value.reshape(-1).tolist() for name, value in learned.items()},
+        **{f"{name}_score": None if s is None else 100 * s for name, s in scores.items()},
+        "best_epoch": history.best_epoch,
+        "epochs": history.epochs,
+        "learned": {name: value.reshape(-1).tolist() for name, value in model.learned().items()},
         "maxness": {name: _mean(value) for name, value in maxness.items()},
-        "seconds": round(classifier.history_.seconds, 3),
+        "seconds": round(history.seconds, 3),
     }
 
 

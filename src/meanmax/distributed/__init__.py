@@ -3,7 +3,8 @@ r"""Exact training on a graph that is spread over processes and machines."""
 from meanmax.distributed.cutting import Cut, Piece
 from meanmax.distributed.failures import RankError
 from meanmax.distributed.fit import fit_parts
-from meanmax.distributed.folder import PartsError, read_manifest, write_parts
+from meanmax.distributed.folder import PartsError, read_manifest
+from meanmax.distributed.folder_write import write_parts
 from meanmax.distributed.graph import DistributedGraph
 from meanmax.distributed.halo import Halo
 from meanmax.distributed.part import Part, distributed_graph, open_part

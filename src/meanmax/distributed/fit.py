@@ -14,6 +14,7 @@ from meanmax.models import PEERS
 from meanmax.training import Checkpoint, NodeClassifier, Problem, evaluate, train
 from meanmax.training.classifier_model import check_parameters, model_of, schedule_of
 from meanmax.training.loop import OnEpoch
+from meanmax.training.targets import names_told_apart
 
 
 def fit_parts(
@@ -50,7 +51,7 @@ def fit_parts(
         raise ValueError(f"the split of '{manifest.data}' has no training nodes")
     val = samples["val"] if manifest.counts["val"] else None
     problem = Problem([samples["train"]], val)
-    names = _class_names(manifest.class_names, part)
+    names = names_told_apart(manifest.class_names, part.stored.y.dim())
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(classifier.seed)
         sizes = (manifest.num_features, len(names))
@@ -77,9 +78,3 @@ def _check_method(params: dict[str, Any]) -> None:
             f"graph in one process: choose gcn, masked_gcn, gat, sage or gin with none, lp, poly, "
             f"softmax or max, or train without --distributed"
         )
-
-
-def _class_names(names: list[str], part: Part) -> tuple[str, ...]:
-    if len(names) == 1 and part.stored.y.dim() == 2:
-        return (f"not {names[0]}", names[0])
-    return tuple(names)

@@ -3,9 +3,7 @@ r"""Parts of a data set on disk: every rank reads its own and no other."""
 from __future__ import annotations
 
 import json
-import secrets
-import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from meanmax.data import Dataset, Split
-from meanmax.distributed.cutting import Cut, Piece
+from meanmax.distributed.cutting import Piece
 from meanmax.graph import Graph, SparseFeatures
 from meanmax.layers.linear import Features
 from meanmax.training.scaling import Scaling
@@ -23,8 +20,8 @@ FORMAT = "meanmax.parts/1"
 MANIFEST = "manifest.json"
 CUT_ID = "cut_id.txt"
 SPLITS = ("train", "val", "test")
-_INDICES = ("nodes", "halo", "rowptr", "col", "send")
-_COUNTS = ("send_counts", "receive_counts")
+INDICES = ("nodes", "halo", "rowptr", "col", "send")
+COUNTS = ("send_counts", "receive_counts")
 
 
 class PartsError(ValueError):
@@ -66,57 +63,6 @@ class Manifest:
     counts: dict[str, int]
     cut_id: str
     format: str = FORMAT
-
-
-def write_parts(
-    folder: Path, dataset: Dataset, split: Split, part: Tensor, num_parts: int, *,
-    origin: dict[str, Any], method: str,
-) -> Manifest:  # fmt: skip
-    r"""Cuts a data set and writes a folder that is there as a whole or not at all.
-
-    Args:
-        folder (Path): The folder; it must not be there yet.
-        dataset (Dataset): The data, of one graph.
-        split (Split): Which nodes train, validate and test.
-        part (Tensor): The rank of each node, :obj:`[num_nodes]`.
-        num_parts (int): The number of ranks.
-        origin (dict): Hashes and names of data and split.
-        method (str): How the nodes were assigned.
-    """
-    graph = dataset.graph()
-    cut = Cut(graph, part, num_parts)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    cut_id = secrets.token_hex(8)
-    temporary = folder.with_name(f".{folder.name}.{cut_id}")
-    try:
-        temporary.mkdir()
-        _save(temporary, **_scaling_arrays(Scaling.of(dataset.x)))
-        weight = None if graph.weight is None else graph.weight.numpy()
-        for rank in range(num_parts):
-            own = None if weight is None else weight[cut.edges(rank)]
-            _write_piece(temporary / _name(rank), cut.piece(rank), dataset, split, own)
-            (temporary / _name(rank) / CUT_ID).write_text(cut_id, "utf-8")
-        manifest = Manifest(
-            data=dataset.name,
-            origin=origin,
-            parts=num_parts,
-            method=method,
-            num_nodes=graph.num_nodes,
-            num_edges=graph.num_edges,
-            cut_edges=_cut_edges(cut),
-            num_features=dataset.num_features,
-            sparse=isinstance(dataset.x, SparseFeatures),
-            weighted=weight is not None,
-            class_names=list(dataset.class_names),
-            counts={name: getattr(split, name).numel() for name in SPLITS},
-            cut_id=cut_id,
-        )
-        (temporary / MANIFEST).write_text(json.dumps(asdict(manifest), indent=1), "utf-8")
-        temporary.rename(folder)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-    return manifest
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -162,11 +108,11 @@ def read_part(folder: Path, rank: int, manifest: Manifest) -> StoredPart:
         rank (int): The rank.
         manifest (Manifest): What :func:`read_manifest` gave.
     """
-    own = folder / _name(rank)
+    own = folder / part_name(rank)
     if not (own / CUT_ID).is_file() or (own / CUT_ID).read_text("utf-8") != manifest.cut_id:
         raise PartsError(f"{own} is not of the same cut as {folder / MANIFEST}: cut anew")
-    fields: dict[str, Any] = {name: _load(own, name) for name in _INDICES}
-    fields |= {name: tuple(_load(own, name).tolist()) for name in _COUNTS}
+    fields: dict[str, Any] = {name: _load(own, name) for name in INDICES}
+    fields |= {name: tuple(_load(own, name).tolist()) for name in COUNTS}
     x: Features
     if manifest.sparse:
         stored = [torch.from_numpy(_load(own, f"x_{name}")) for name in ("rowptr", "col", "value")]
@@ -213,41 +159,6 @@ def _within(index: np.ndarray, size: int) -> bool:
     return index.size == 0 or (index.min() >= 0 and index.max() < size)
 
 
-def _write_piece(
-    folder: Path, piece: Piece, dataset: Dataset, split: Split, weight: np.ndarray | None
-) -> None:
-    folder.mkdir()
-    _save(folder, **{name: np.asarray(getattr(piece, name)) for name in _INDICES + _COUNTS})
-    _save(folder, **_feature_arrays(dataset.x, piece.nodes))
-    _save(folder, y=dataset.y.numpy()[piece.nodes])
-    for name in SPLITS:
-        inside = np.isin(piece.nodes, getattr(split, name).numpy(), assume_unique=True)
-        _save(folder, **{name: np.flatnonzero(inside)})
-    if weight is not None:
-        _save(folder, weight=weight)
-
-
-def _feature_arrays(x: Features, nodes: np.ndarray) -> dict[str, np.ndarray]:
-    if isinstance(x, Tensor):
-        return {"x": x.numpy()[nodes]}
-    rows = x.to_scipy()[nodes]
-    return {"x_rowptr": rows.indptr, "x_col": rows.indices, "x_value": rows.data}
-
-
-def _scaling_arrays(scaling: Scaling) -> dict[str, np.ndarray]:
-    return {"mean": scaling.mean.numpy(), "scale": scaling.scale.numpy()}
-
-
-def _cut_edges(cut: Cut) -> int:
-    target = np.repeat(cut.part, np.diff(cut.rowptr))
-    return int((cut.part[cut.col] != target).sum())
-
-
-def _save(folder: Path, **arrays: np.ndarray) -> None:
-    for name, values in arrays.items():
-        np.save(folder / f"{name}.npy", np.ascontiguousarray(values), allow_pickle=False)
-
-
 def _load(folder: Path, name: str) -> np.ndarray:
     path = folder / f"{name}.npy"
     try:
@@ -264,5 +175,6 @@ def _damaged(path: Path) -> str:
     return f"{path} is damaged: delete the folder of parts to cut anew"
 
 
-def _name(rank: int) -> str:
+def part_name(rank: int) -> str:
+    r"""The folder of a rank's part."""
     return f"part-{rank:05d}"

@@ -15,6 +15,7 @@ from meanmax.experiments.settings_files import (
     TRAINING,
 )
 from meanmax.training import NodeClassifier
+from meanmax.training.targets import names_told_apart
 
 _OWN = set(NodeClassifier().get_params()) & set(KINDS)
 
@@ -70,9 +71,7 @@ def class_names_of(dataset: Dataset) -> tuple[str, ...]:
     Args:
         dataset (Dataset): The data.
     """
-    if dataset.y.dim() == 2 and dataset.num_classes == 1:
-        return (f"not {dataset.class_names[0]}", dataset.class_names[0])
-    return dataset.class_names
+    return names_told_apart(dataset.class_names, dataset.y.dim())
 
 
 def _chosen(settings: Mapping[str, Any], names: set[str]) -> dict[str, Any]:

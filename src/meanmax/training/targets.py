@@ -50,6 +50,22 @@ class Targets:
         return Nodes(index, torch.from_numpy(position.astype(np.int64)))
 
 
+def names_told_apart(names: Sequence[str], columns: int) -> tuple[str, ...]:
+    r"""The names of what a classifier tells apart; a single label of 0 and 1 is two classes.
+
+    Example:
+        >>> names_told_apart(["spam"], 2)
+        ('not spam', 'spam')
+
+    Args:
+        names (sequence): The names of classes, or of labels.
+        columns (int): The dimensions of :obj:`y`: 1 for classes, 2 for labels.
+    """
+    if columns == 2 and len(names) == 1:
+        return (f"not {names[0]}", names[0])
+    return tuple(names)
+
+
 def as_targets(
     y: Any, train: Tensor, num_nodes: int, class_names: Sequence[str] | None = None
 ) -> Targets:
