@@ -90,7 +90,9 @@ def test_sparse_features_stay_sparse_on_ranks():
 @pytest.mark.parametrize("size", [2, 4])
 def test_ranks_learn_the_same_on_a_larger_graph(size):
     graph = power_law(20_000, 200_000)
-    assert_equal(graph, assign_metis(graph, size), size, *problem(graph), ALL)
+    x, y, train = problem(graph)
+    # In float64: in float32 already the order of 4000 summands moves Adam's steps by 1e-5.
+    assert_equal(graph, assign_metis(graph, size), size, x.double(), y, train, ALL)
 
 
 @pytest.mark.long
@@ -103,4 +105,4 @@ def test_ranks_learn_the_same_on_real_graphs(name, size):
     graph = data.graph()
     x = data.x if isinstance(data.x, torch.Tensor) else data.x.to_dense()
     train = torch.arange(0, data.num_nodes, 50)[data.labelled[::50]]
-    assert_equal(graph, assign_metis(graph, size), size, x, data.y, train, ALL)
+    assert_equal(graph, assign_metis(graph, size), size, x.double(), data.y, train, ALL)
