@@ -254,6 +254,11 @@ class Graph:
         r"""Whether the whole graph is in this process."""
         return self.local is self
 
+    @property
+    def around_sources(self) -> Graph:
+        r"""The graph that also has the edges of its sources: itself, unless it was cut to rows."""
+        return self
+
     def sources(self, x: Tensor) -> Tensor:
         r"""What :obj:`local` takes as features of its sources: those of the nodes, and in a graph
         that is spread over processes also what other processes hold of them.

@@ -132,6 +132,7 @@ class CATConv(Module):
         h = self.lin(x).view(-1, self.heads, self.out_channels)
         alpha = fast_dropout(self._conjoint(h, graph, structure), self.dropout, self.training)
         degree = summed_weights(graph).to(h.dtype).unsqueeze(2)  # [num_nodes, heads or 1, 1]
+        degree = degree.where(degree > 0, 1.0)  # a row that was left out has no edge
         own = fast_dropout(torch.sigmoid(self.own) * h / degree, self.self_dropout, self.training)
         out = combine_heads(self.aggr(h, graph, alpha) + own, self.concat)
         return out if self.bias is None else out + self.bias

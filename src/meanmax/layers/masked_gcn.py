@@ -53,7 +53,13 @@ class MaskedGCNConv(Module):
             (default: :obj:`"transform-first"`)
         dropout (float, optional): Dropout of the masked input. (default: :obj:`0.0`)
         bias (bool, optional): Whether :math:`b` is added. (default: :obj:`True`)
+
+    Attributes:
+        reach (int): From how many steps away a node's output comes: the masks of its neighbours
+            come from theirs.
     """
+
+    reach = 2
 
     def __init__(
         self,
@@ -93,9 +99,11 @@ class MaskedGCNConv(Module):
         x = check_features(x, self.in_channels, graph.num_nodes)
         if graph.weight is not None and graph.weight.dim() == 2:
             raise ValueError("Masked GCN takes one weight per edge (got weights per head)")
-        degree = summed_weights(graph.prepared(None, True))
+        around = graph.around_sources
+        degree = summed_weights(around.prepared(None, True))
+        masked = self._masked(x, around.prepared("sym", True), degree)
+        masked = dropout(masked, self.dropout, self.training)
         graph = graph.prepared("sym", True)
-        masked = dropout(self._masked(x, graph, degree), self.dropout, self.training)
         out = ordered(masked, graph, self.lin, self.aggr, self.order)
         return out if self.bias is None else out + self.bias
 

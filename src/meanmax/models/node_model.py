@@ -16,6 +16,7 @@ from meanmax.layers.arguments import as_graph
 from meanmax.layers.linear import Features, as_dense, dropout
 from meanmax.layers.neighbourhood import Neighbourhood
 from meanmax.models.backbones import Activation
+from meanmax.models.field import Field, field_of
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": relu,
@@ -80,18 +81,40 @@ class NodeModel(Module):
                 reset()
 
     def forward(
-        self, x: Features, graph: Graph | Tensor, *, structure: Tensor | None = None
+        self, x: Features, graph: Graph | Tensor | Field, *, structure: Tensor | None = None
     ) -> Tensor:
         r"""The output of every node, before any softmax, :obj:`[num_nodes, out_channels]`.
 
         Args:
             x (Tensor or SparseFeatures): :obj:`[num_nodes, in_channels]`.
             graph (Graph or Tensor): The graph as it is: layers add self-loops and normalise
-                themselves. PyG's :obj:`edge_index` is prepared anew at each call.
+                themselves. PyG's :obj:`edge_index` is prepared anew at each call. Or what
+                :meth:`field` gives: then :obj:`x` holds the features of its nodes, and there is
+                an output for each of the nodes that it was made for.
             structure (Tensor, optional): CAT's embeddings of the graph's nodes, in place of the
                 model's own. (default: :obj:`None`)
         """
         return self._run(x, graph, structure)[-1]
+
+    def field(self, graph: Graph, nodes: Tensor) -> Field | None:
+        r"""What the outputs of some nodes depend on, in place of the graph in :meth:`forward`:
+        their neighbours' neighbours, and no row of any layer that they do not need.
+
+        Outputs and gradients are the same, for less work. :obj:`None` where there is no less:
+        where most of the graph is needed, as by a batch norm, or the graph is a batch, a part of
+        one that is spread over processes, or has weights that carry a gradient.
+
+        Args:
+            graph (Graph): The graph as it is.
+            nodes (Tensor): The nodes, ascending, each once, int64.
+        """
+        learned = graph.weight is not None and graph.weight.requires_grad
+        if not graph.is_whole or graph.num_graphs != 1 or learned or self._has_batch_norm:
+            return None
+        aggregators = [_aggregation(layer).learned for layer in self.layers]
+        measured = [aggregator is not None and aggregator.has_mu for aggregator in aggregators]
+        reaches = [int(getattr(layer, "reach", 1)) for layer in self.layers]
+        return field_of(graph, nodes, reaches, measured)
 
     def hidden(self, x: Features, graph: Graph, *, structure: Tensor | None = None) -> list[Tensor]:
         r"""What every hidden layer ends with, :obj:`[num_nodes, hidden]` each; the arguments are
@@ -163,9 +186,16 @@ class NodeModel(Module):
             return None
         return self.structure_weight * structure_loss(self.structure(graph), graph)
 
-    def _run(self, x: Features, graph: Graph | Tensor, structure: Tensor | None) -> list[Tensor]:
-        graph = as_graph(graph, x, None)
-        if not graph.is_whole and any(isinstance(norm, BatchNorm1d) for norm in self.norms):
+    @property
+    def _has_batch_norm(self) -> bool:
+        return any(isinstance(norm, BatchNorm1d) for norm in self.norms)
+
+    def _run(
+        self, x: Features, given: Graph | Tensor | Field, structure: Tensor | None
+    ) -> list[Tensor]:
+        field = given if isinstance(given, Field) else None
+        graph = given.whole if isinstance(given, Field) else as_graph(given, x, None)
+        if not graph.is_whole and self._has_batch_norm:
             raise ValueError(
                 "norm='batch' takes its means over the nodes of one process: use norm='layer' "
                 "where the graph is spread over several"
@@ -175,14 +205,19 @@ class NodeModel(Module):
         h: Features = x
         last = len(self.layers) - 1
         for index, layer in enumerate(self.layers):
-            if self.drops_input:
-                out = layer(h, graph, *extra)
+            if field is None:
+                part, beside_x = graph, extra
             else:
+                part = field.graphs[index]
+                beside_x = tuple(every.index_select(0, part.nodes) for every in extra)
+            if not self.drops_input:
                 h = dropout(h, self.dropout, self.training)
-                out = layer(h, graph, *extra)
+            out = layer(h, part, *beside_x)
             if self.has_skip[index]:
                 beside = dropout(h, self.dropout, self.training) if self.drops_input else h
                 out = out + self.skips[index](beside)
+            if field is not None:
+                out = out.index_select(0, field.kept[index])
             if index < last:
                 out = ACTIVATIONS[self.activation](self.norms[index](out))
             outs.append(out)

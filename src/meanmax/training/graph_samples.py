@@ -57,7 +57,7 @@ def rows_of(x: Features, index: Tensor) -> Features:
     """
     if isinstance(x, Tensor):
         return x[index]
-    return SparseFeatures.from_scipy(x.to_scipy()[index.numpy()])
+    return SparseFeatures.from_scipy(x.to_scipy()[index.cpu().numpy()], x.dtype).to(x.device)
 
 
 def _one_graph(graph: Graph, number: int) -> tuple[int, Graph]:

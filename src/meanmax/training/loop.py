@@ -13,6 +13,7 @@ import torch
 from meanmax.models import Trainable
 from meanmax.training.checkpoint import Checkpoint, CheckpointError
 from meanmax.training.history import History
+from meanmax.training.narrow import narrowed
 from meanmax.training.nodes import score_of
 from meanmax.training.problem import Problem, Sample
 from meanmax.training.ranks import ALONE, Ranks
@@ -71,7 +72,7 @@ class _Run:
     ) -> None:
         if schedule.aggregator_loss == "val" and problem.val is None:
             raise ValueError("aggregator_loss='val' needs validation nodes (got none)")
-        self.model, self.problem, self.schedule = model, problem, schedule
+        self.model, self.problem, self.schedule = model, narrowed(problem, model), schedule
         self.ranks = ranks
         self.steps = Steps(model, schedule, ranks)
         self.selection = Selection(schedule.select, schedule.patience)

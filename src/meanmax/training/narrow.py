@@ -1,0 +1,68 @@
+r"""Samples cut down to what the loss of their nodes depends on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import final
+
+import torch
+from torch import Tensor
+
+from meanmax.layers.linear import Features
+from meanmax.models import NodeModel, Trainable
+from meanmax.models.field import Field
+from meanmax.training.graph_samples import rows_of
+from meanmax.training.problem import Problem, Sample
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class NarrowSample(Sample):
+    r"""A sample of which a model computes only the rows that its nodes need.
+
+    Few nodes have labels, and with two layers only their neighbours' neighbours have a say: the
+    output at these nodes and all gradients are those of the whole graph, for a fraction of the
+    work. The graph stays the whole one, for what a model's extra loss makes of it.
+
+    Args:
+        field (Field): What the nodes depend on.
+        field_x (Tensor or SparseFeatures): The features of the field's nodes.
+    """
+
+    field: Field | None = None
+    field_x: Features | None = None
+
+    def output(self, model: Trainable) -> Tensor:
+        r"""The model's output for the nodes of the sample, ascending."""
+        assert self.field is not None and self.field_x is not None
+        return self._output(model, self.field_x, self.field)
+
+
+def narrowed(problem: Problem, model: Trainable) -> Problem:
+    r"""The problem with samples cut down, where that spares work: one graph, and a model that knows
+    how.
+
+    Args:
+        problem (Problem): The problem.
+        model (Trainable): The model that it is for.
+    """
+    if not isinstance(model, NodeModel) or len(problem.samples) != 1:
+        return problem
+    val = None if problem.val is None else _narrowed(problem.val, model)
+    return replace(problem, samples=[_narrowed(problem.samples[0], model)], val=val)
+
+
+def _narrowed(sample: Sample, model: NodeModel) -> Sample:
+    rows, place = torch.unique(sample.nodes.index, return_inverse=True)
+    field = model.field(sample.graph, rows)
+    if field is None:
+        return sample
+    whole = len(field.nodes) == sample.graph.num_nodes
+    return NarrowSample(
+        sample.x,
+        sample.graph,
+        replace(sample.nodes, index=place),
+        sample.structure,
+        field,
+        sample.x if whole else rows_of(sample.x, field.nodes),
+    )
