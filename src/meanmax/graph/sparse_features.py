@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Final, final
 
 import numpy as np
@@ -30,10 +32,14 @@ class SparseFeatures:
 
     Attributes:
         graph (Graph): From :obj:`num_features` sources to :obj:`num_nodes` targets, no weights.
-        value (Tensor): The stored values in CSR order of the graph, :obj:`[stored]`.
+        stored (Tensor): The stored values in CSR order of the graph, :obj:`[stored]`.
+        pending (callable, optional): What is still to be done to them, such as a dropout: a
+            product may do it on the way.
     """
 
-    def __init__(self, graph: Graph, value: Tensor) -> None:
+    def __init__(
+        self, graph: Graph, value: Tensor, pending: Callable[[Tensor], Tensor] | None = None
+    ) -> None:
         r"""Joins a structure and its values; call a :obj:`from_...` method instead."""
         if not isinstance(value, Tensor) or value.shape != (graph.num_edges,):
             got = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
@@ -44,7 +50,8 @@ class SparseFeatures:
         if not value.is_floating_point():
             raise ValueError(f"'value' must be floating-point (got {value.dtype})")
         self.graph: Final = graph
-        self.value: Final = value
+        self.stored: Final = value
+        self.pending: Final = pending
 
     @classmethod
     def from_scipy(cls, matrix: Any, dtype: torch.dtype = torch.float32) -> SparseFeatures:
@@ -109,15 +116,20 @@ class SparseFeatures:
         r"""Nodes and features."""
         return torch.Size([self.graph.num_dst, self.graph.num_src])
 
+    @cached_property
+    def value(self) -> Tensor:
+        r"""The values in CSR order of the graph, :obj:`[stored]`, with nothing left to be done."""
+        return self.stored if self.pending is None else self.pending(self.stored)
+
     @property
     def dtype(self) -> torch.dtype:
         r"""The type of the values."""
-        return self.value.dtype
+        return self.stored.dtype
 
     @property
     def device(self) -> torch.device:
         r"""The device of all tensors."""
-        return self.value.device
+        return self.stored.device
 
     def size(self, dim: int) -> int:
         r"""The size of one dimension, as of a tensor."""
@@ -156,5 +168,5 @@ class SparseFeatures:
 
     def __repr__(self) -> str:
         nodes, features = self.shape
-        stored = self.value.numel()
+        stored = self.stored.numel()
         return f"SparseFeatures(num_nodes={nodes}, num_features={features}, stored={stored})"

@@ -2,6 +2,7 @@ r"""Dropout as a differentiable operation."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -26,7 +27,29 @@ def dropout(x: Tensor, rate: float) -> Tensor:
     """
     if not numba_serves(x):
         return torch.nn.functional.dropout(x, rate)
-    return apply(Dropout, x, rate, int(torch.randint(2**63 - 1, ())))
+    return Drop.draw(rate)(x)
+
+
+@dataclass(frozen=True)
+class Drop:
+    r"""A dropout that is drawn, and may be done later: the same mask each time.
+
+    Args:
+        rate (float): The probability of a number to become 0, in :math:`[0, 1)`.
+        seed (int): What the mask is a hash of.
+    """
+
+    rate: float
+    seed: int
+
+    @classmethod
+    def draw(cls, rate: float) -> Drop:
+        r"""Takes a seed from PyTorch's generator."""
+        return cls(rate, int(torch.randint(2**63 - 1, ())))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        r"""Does it, where numba computes."""
+        return apply(Dropout, x, self.rate, self.seed)
 
 
 class Dropout(Function):

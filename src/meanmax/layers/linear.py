@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from meanmax.graph import SparseFeatures
+from meanmax.kernels import Drop, numba_serves
 from meanmax.kernels import dropout as drop
-from meanmax.kernels import weighted_sum
+from meanmax.kernels import sparse_product as product
 
 Features: TypeAlias = Tensor | SparseFeatures
 
@@ -79,9 +80,8 @@ def sparse_product(x: SparseFeatures, weight: Tensor) -> Tensor:
     in the stored values.
     """
     dtype = weight.dtype if weight.dtype == torch.float64 else torch.float32
-    value = x.value.to(dtype).unsqueeze(1)
     with torch.autocast(weight.device.type, enabled=False):
-        out = weighted_sum(weight.t().to(dtype).contiguous(), x.graph, value)
+        out = product(x, weight.t().to(dtype).contiguous())
     return out.to(weight.dtype)
 
 
@@ -97,6 +97,8 @@ def dropout(x: Features, rate: float, training: bool) -> Features:
         return x
     if isinstance(x, Tensor):
         return fast_dropout(x, rate, training)
+    if numba_serves(x.stored):
+        return SparseFeatures(x.graph, x.value, Drop.draw(rate))
     return x.with_value(fast_dropout(x.value, rate, training))
 
 

@@ -26,10 +26,19 @@ def masked(x: np.ndarray, seed: int, rate: float) -> np.ndarray:
         rate (float): Below 1; met to within 2^-32.
     """
     out = np.empty_like(x)
-    threshold = W(min(round(rate * 2**32), 2**32 - 1))
-    low, high = W(seed & 0xFFFFFFFF), W(seed >> 32)
-    mask(x.reshape(-1), out.reshape(-1), low, high, threshold, x.dtype.type(1 / (1 - rate)))
+    scale = x.dtype.type(1 / (1 - rate))
+    mask(x.reshape(-1), out.reshape(-1), *words_of(seed), threshold_of(rate), scale)
     return out
+
+
+def words_of(seed: int) -> tuple[np.uint32, np.uint32]:
+    r"""The low and the high half of a seed."""
+    return W(seed & 0xFFFFFFFF), W(seed >> 32)
+
+
+def threshold_of(rate: float) -> np.uint32:
+    r"""The number below which as large a share of all words is as is dropped."""
+    return W(min(round(rate * 2**32), 2**32 - 1))
 
 
 @subroutine

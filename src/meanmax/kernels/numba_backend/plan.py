@@ -21,7 +21,7 @@ NUM_BLOCKS = 64
 ROW_COST = 4  # a row costs about as much as this many edges
 
 
-def blocks_of(cost: Array, bounds: Array) -> Array:
+def blocks_of(cost: Array, bounds: Array, number: int = NUM_BLOCKS) -> Array:
     r"""Cuts rows into blocks of equal cost, none of which spans two graphs.
 
     The cut does not depend on the number of threads, and neither does anything that is summed
@@ -30,11 +30,12 @@ def blocks_of(cost: Array, bounds: Array) -> Array:
     Args:
         cost (ndarray): Cumulative cost before each row, one longer than there are rows.
         bounds (ndarray): First row of each graph, one longer than there are graphs.
+        number (int, optional): How many blocks, or one more for each graph after the first.
 
     Returns:
         Rows :obj:`(first, last, graph)`, int64.
     """
-    goals = np.linspace(cost[0], cost[-1], NUM_BLOCKS + 1)[1:-1]
+    goals = np.linspace(cost[0], cost[-1], number + 1)[1:-1]
     cuts = np.unique(np.concatenate([bounds, np.searchsorted(cost, goals)]))
     first, last = cuts[:-1], cuts[1:]
     graph = np.searchsorted(bounds, first, side="right") - 1

@@ -1,0 +1,63 @@
+r"""The product of sparse rows with a matrix as a differentiable operation, dropout included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from meanmax.graph import SparseFeatures
+from meanmax.kernels.autograd import apply, refuse_second_order
+from meanmax.kernels.dropout import Drop
+from meanmax.kernels.ends import weighted_sum
+from meanmax.kernels.select import numba_serves
+
+
+def sparse_product(x: SparseFeatures, matrix: Tensor) -> Tensor:
+    r""":math:`x M`, differentiable in the matrix and in the stored values.
+
+    Where numba computes and there are many more entries than columns, entries that dropout will
+    set to 0 are skipped instead, forward and backward.
+
+    Args:
+        x (SparseFeatures): :obj:`[num_nodes, num_features]`, perhaps with a :class:`Drop` pending.
+        matrix (Tensor): :obj:`[num_features, channels]`, float32 or float64.
+    """
+    value = x.stored.to(matrix.dtype)
+    if numba_serves(matrix) and isinstance(x.pending, Drop | None):
+        from meanmax.kernels.numba_backend import sparse_rows
+
+        if sparse_rows.is_tall(x.graph):
+            drop = x.pending or Drop(0.0, 0)
+            return apply(SparseProduct, matrix, value, x.graph, drop, sparse_rows)
+    value = x.value.to(matrix.dtype)
+    return weighted_sum(matrix, x.graph, value.unsqueeze(1))
+
+
+class SparseProduct(Function):
+    r"""The product, and its backward pass with the same entries dropped."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, matrix: Tensor, value: Tensor, graph: Any, drop: Drop, backend: Any
+    ) -> Tensor:
+        r"""Runs the backend."""
+        ctx.graph, ctx.drop, ctx.backend = graph, drop, backend
+        ctx.save_for_backward(matrix, value)
+        out: Tensor = backend.product(matrix, value, graph, drop.rate, drop.seed)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        r"""Runs the backend's backward pass."""
+        matrix, value = ctx.saved_tensors
+        with torch.no_grad():
+            grads = ctx.backend.product_backward(
+                grad, matrix, value, ctx.graph, ctx.drop.rate, ctx.drop.seed,
+                ctx.needs_input_grad[:2],
+            )  # fmt: skip
+        if torch.is_grad_enabled():
+            grads = refuse_second_order(grads, grad, matrix, value)
+        return (*grads, None, None, None)
