@@ -40,8 +40,10 @@ def test_published_is_what_the_paper_and_its_code_give():
     gat = settings_for("published", "gat", "poly", "pubmed")
     assert (gat["heads"], gat["hidden"], gat["dropout"], gat["lr"]) == (8, 64, 0.6, 0.005)
     assert (gat["epochs"], gat["weight_steps"], gat["per"]) == (500, 3, "head")
-    ppi = settings_for("published", "gat", "none", "ppi-go")
+    ppi = settings_for("published", "gat", "none", "ppi")
     assert (ppi["layers"], ppi["hidden"], ppi["heads"], ppi["out_heads"]) == (3, 1024, 4, 6)
+    rebuilt = settings_for("published", "gat", "none", "ppi-go")
+    assert (rebuilt["layers"], rebuilt["hidden"], rebuilt["heads"]) == (3, 64, 4)
 
 
 @pytest.mark.parametrize("name", NAMES)
