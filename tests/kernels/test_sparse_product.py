@@ -13,7 +13,7 @@ from meanmax.kernels.numba_backend import sparse_rows
 from meanmax.layers.linear import dropout
 
 
-def features(rows=400, columns=5, density=0.7, dtype=torch.float64, seed=0) -> SparseFeatures:
+def features(rows=400, columns=24, density=0.9, dtype=torch.float64, seed=0) -> SparseFeatures:
     matrix = scipy.sparse.random_array((rows, columns), density=density, rng=seed)
     return SparseFeatures.from_scipy(matrix, dtype)
 
@@ -24,10 +24,10 @@ def dropped(x: SparseFeatures, rate: float, seed: int = 3) -> SparseFeatures:
 
 @pytest.mark.parametrize("channels", [1, 3, 8, 16, 64])
 @pytest.mark.parametrize("rate", [0.0, 0.3, 0.9])
-@pytest.mark.parametrize(("columns", "density"), [(5, 0.7), (900, 0.05)], ids=["tall", "wide"])
+@pytest.mark.parametrize(("columns", "density"), [(24, 0.9), (900, 0.05)], ids=["tall", "wide"])
 def test_equals_the_dense_product(columns, density, rate, channels):
     x = features(columns=columns, density=density)
-    assert sparse_rows.is_tall(x.graph) == (columns == 5)
+    assert sparse_rows.is_tall(x.graph, channels) == (columns == 24)
     value = x.stored.clone().requires_grad_()
     matrix = torch.randn(columns, channels, dtype=torch.float64, requires_grad=True)
     grad = torch.randn(400, channels, dtype=torch.float64)
@@ -53,9 +53,9 @@ def test_rows_across_blocks_of_the_mask():
 
 
 def test_gradients_are_those_of_differences():
-    x = features(rows=130, columns=2)
-    assert sparse_rows.is_tall(x.graph)
-    matrix = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
+    x = features(rows=40, columns=20, density=1.0)
+    assert sparse_rows.is_tall(x.graph, 3)
+    matrix = torch.randn(20, 3, dtype=torch.float64, requires_grad=True)
     value = x.stored.clone().requires_grad_()
 
     def product(matrix, value):
@@ -66,8 +66,8 @@ def test_gradients_are_those_of_differences():
 
 def test_second_derivatives_are_refused():
     x = features()
-    matrix = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
-    out = sparse_product(x, matrix).square().sum()
+    matrix = torch.randn(24, 3, dtype=torch.float64, requires_grad=True)
+    out = sparse_product(dropped(x, 0.5), matrix).square().sum()
     (grad,) = torch.autograd.grad(out, matrix, create_graph=True)
     with pytest.raises(RuntimeError, match="no second derivative"):
         grad.sum().backward()
@@ -85,6 +85,20 @@ def test_the_number_of_threads_changes_nothing():
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(one, two) for one, two in zip(*found, strict=True))
+
+
+def test_what_does_not_pay_goes_the_other_way():
+    few = features(rows=400, columns=24, density=0.3)  # seven entries a row
+    assert not sparse_rows.is_tall(few.graph, 8)
+    assert not sparse_rows.is_tall(features().graph, 1 << 15)  # sums beyond the cache
+
+
+def test_values_keep_their_gradient_after_a_look_without_one():
+    x = features()
+    given = SparseFeatures(x.graph, x.stored.clone().requires_grad_(), Drop(0.5, 1))
+    with torch.no_grad():
+        assert not given.value.requires_grad
+    assert given.to_dense().requires_grad
 
 
 def test_empty_rows_and_no_entries():

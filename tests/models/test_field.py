@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from meanmax import Graph, build_model
 from meanmax.graph import SparseFeatures
 from meanmax.graph.rows import RowsGraph
-from meanmax.training import Nodes, Problem, Sample
+from meanmax.models.field import Field
+from meanmax.training import Nodes, Problem, Sample, Schedule, loop, train
 from meanmax.training.narrow import NarrowSample, narrowed
 
 NODES = 300
@@ -67,20 +70,140 @@ def test_field_equals_whole(backbone, aggr, nonlinear, layers, weighted, sparse)
         torch.testing.assert_close(found_grads[name], grad, rtol=1e-6, atol=1e-7 * scale + 1e-13)
 
 
-@pytest.mark.parametrize("skip", ["linear", None])
-def test_skips_and_layer_norms(skip):
+@pytest.mark.parametrize("skip", ["linear", "residual", None])
+@pytest.mark.parametrize("backbone", ["gcn", "masked_gcn", "gat"])
+def test_skips_and_layer_norms(backbone, skip):
     given = sample(sparse=True, weighted=False)
-    model = model_of("gcn", "softmax", 3, skip=skip, norm="layer")
+    model = model_of(backbone, "softmax", 3, skip=skip, norm="layer")
     narrow = narrowed(Problem([given]), model).samples[0]
     assert isinstance(narrow, NarrowSample)
-    torch.testing.assert_close(outcome(model, narrow)[0], outcome(model, given)[0])
+    loss, grads, _ = outcome(model, given)
+    found, found_grads, _ = outcome(model, narrow)
+    torch.testing.assert_close(found, loss)
+    for name, grad in grads.items():
+        torch.testing.assert_close(found_grads[name], grad, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("aggregator_loss", ["train", "val"])
+@pytest.mark.parametrize(("backbone", "aggr"), [("gcn", "lp"), ("gat", "softmax"), ("cat", "poly")])
+def test_training_takes_the_field_and_ends_the_same(monkeypatch, backbone, aggr, aggregator_loss):
+    given = sample(sparse=True, weighted=False)
+    index = torch.tensor([11, 20, 31])
+    val = replace(given, nodes=Nodes(index, torch.tensor([0, 1, 2])))
+    schedule = Schedule(
+        epochs=4, schedule="alternating", aggregator_loss=aggregator_loss, weight_steps=2
+    )
+    ended = []
+    for narrows in (True, False):
+        if not narrows:
+            monkeypatch.setattr(loop, "narrowed", lambda problem, _: problem)
+        seen = []
+        model = model_of(backbone, aggr, dropout=0.0)
+        if backbone == "cat":
+            for layer in model.layers:
+                layer.self_dropout = 0.0
+        forward = model._run
+        monkeypatch.setattr(
+            model,
+            "_run",
+            lambda *args, seen=seen, forward=forward: seen.append(args[1]) or forward(*args),
+        )
+        history = train(model, Problem([given], val), schedule)
+        assert all(isinstance(graph, Field) == narrows for graph in seen) and len(seen) == 16
+        ended.append((history, model.state_dict()))
+    (mine, state), (theirs, wanted) = ended
+    assert mine.train_loss == pytest.approx(theirs.train_loss, rel=1e-6)
+    assert mine.val_loss == pytest.approx(theirs.val_loss, rel=1e-6)
+    for name, value in wanted.items():
+        torch.testing.assert_close(state[name], value, rtol=1e-4, atol=1e-6)
+
+
+def test_dropout_on_a_field_is_drawn_and_scaled():
+    given = sample(sparse=True, weighted=False)
+    model = model_of("gcn", "none", dropout=0.5)
+    narrow = narrowed(Problem([given]), model).samples[0]
+    model.activation = "none"  # linear in what is dropped, so that means agree
+    wanted = model.eval()(given.x, given.graph)[torch.unique(given.nodes.index)]
+    model.train()
+    torch.manual_seed(0)
+    drawn = torch.stack([narrow.output(model).detach() for _ in range(3000)])
+    assert not torch.equal(drawn[0], drawn[1])
+    error = drawn.std(0) / 3000**0.5
+    assert bool(((drawn.mean(0) - wanted).abs() < 5 * error + 1e-9).all())
+
+
+def test_learned_features_own_samples_and_odd_indices_stay_whole():
+    given = sample(sparse=False, weighted=False)
+    model = model_of("gcn", "none")
+
+    class Own(Sample):
+        """A sample with a mind of its own."""
+
+    mask = torch.zeros(NODES, dtype=torch.bool)
+    mask[:3] = True
+    target = given.nodes.target[:3]
+    for whole in (
+        replace(given, x=given.x.clone().requires_grad_()),
+        Own(given.x, given.graph, given.nodes),
+        replace(given, nodes=Nodes(torch.tensor([-1, 2, 3]), target)),
+        replace(given, nodes=Nodes(mask, target)),
+    ):
+        assert narrowed(Problem([whole]), model).samples[0] is whole
+        whole.nodes.loss(whole.output(model)).backward()
+
+
+def test_norms_over_nodes_and_unknown_modules_stay_whole():
+    given = sample(sparse=False, weighted=False)
+    rows = torch.tensor([1, 2])
+    model = model_of("gin", "none")
+    assert model.field(given.graph, rows) is not None
+    model.layers[0].nn = torch.nn.Sequential(torch.nn.Linear(12, 16), torch.nn.BatchNorm1d(16))
+    assert model.field(given.graph, rows) is None
+    model = model_of("gcn", "none")
+    model.norms[0] = torch.nn.InstanceNorm1d(16)
+    assert model.field(given.graph, rows) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_features_of_half_precision(dtype):
+    given = sample(sparse=True, weighted=False)
+    half = replace(given, x=given.x.to(dtype))
+    model = model_of("gcn", "none").float()
+    narrow = narrowed(Problem([half]), model).samples[0]
+    assert isinstance(narrow, NarrowSample)
+    torch.testing.assert_close(outcome(model, narrow)[0], outcome(model, half)[0])
+
+
+def test_labelled_nodes_without_neighbours_and_words():
+    given = sample(sparse=True, weighted=False)
+    dense = given.x.to_dense()
+    dense[:3] = 0
+    alone = Nodes(torch.tensor([0, 1, 2]), torch.tensor([0, 1, 2]))
+    given = Sample(SparseFeatures.from_dense(dense, torch.float64), given.graph, alone)
+    for backbone in BACKBONES:
+        model = model_of(backbone, "softmax")
+        narrow = narrowed(Problem([given]), model).samples[0]
+        assert isinstance(narrow, NarrowSample)
+        torch.testing.assert_close(outcome(model, narrow)[0], outcome(model, given)[0])
+
+
+def test_a_field_is_checked():
+    given = sample(sparse=False, weighted=False)
+    model = model_of("gcn", "softmax")
+    for rows in ([5, 3], [3, 3], [-1, 4], [4, NODES]):
+        with pytest.raises(ValueError, match="ascending"):
+            model.field(given.graph, torch.tensor(rows))
+    field = model.field(given.graph, torch.tensor([3, 5]))
+    for other in (model_of("gcn", "lp"), model_of("gcn", "softmax", 3)):
+        with pytest.raises(ValueError, match="made for another model"):
+            other(given.x[field.nodes], field)
 
 
 def test_only_what_is_needed_is_computed():
     given = sample(sparse=False, weighted=False)
     rows = given.nodes.index.unique()
     field = model_of("gcn", "softmax").field(given.graph, rows)
-    first, last = field.graphs
+    first, last = (stage.graph for stage in field.stages)
     assert last.rows.tolist() == rows.tolist() and last.num_edges < 20
     assert set(last.nodes.tolist()) == neighbourhood(given.graph, rows.tolist())
     assert first.rows.tolist() == last.nodes.tolist()

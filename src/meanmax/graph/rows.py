@@ -60,6 +60,13 @@ class RowsGraph(Graph):
             return self
         return _cut(self.whole.prepared(normalize, self_loops), self.nodes, self.rows)
 
+    def __repr__(self) -> str:
+        r"""How much of the whole it is."""
+        return (
+            f"RowsGraph(num_nodes={self.num_nodes}, rows={len(self.rows)}, "
+            f"num_edges={self.num_edges}, whole={self.whole!r})"
+        )
+
     def __reduce__(self) -> tuple[Any, ...]:
         r"""Copies and pickles what it is made from."""
         return RowsGraph, (self.whole, self.nodes, self.rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, Final, final
 
 import numpy as np
@@ -116,7 +115,7 @@ class SparseFeatures:
         r"""Nodes and features."""
         return torch.Size([self.graph.num_dst, self.graph.num_src])
 
-    @cached_property
+    @property
     def value(self) -> Tensor:
         r"""The values in CSR order of the graph, :obj:`[stored]`, with nothing left to be done."""
         return self.stored if self.pending is None else self.pending(self.stored)

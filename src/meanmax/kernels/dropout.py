@@ -48,7 +48,7 @@ class Drop:
         return cls(rate, int(torch.randint(2**63 - 1, ())))
 
     def __call__(self, x: Tensor) -> Tensor:
-        r"""Does it, where numba computes."""
+        r"""Does it, on the CPU: the mask is numba's, whatever backend is chosen since."""
         return apply(Dropout, x, self.rate, self.seed)
 
 

@@ -18,22 +18,20 @@ from meanmax.kernels.select import numba_serves
 def sparse_product(x: SparseFeatures, matrix: Tensor) -> Tensor:
     r""":math:`x M`, differentiable in the matrix and in the stored values.
 
-    Where numba computes and there are many more entries than columns, entries that dropout will
-    set to 0 are skipped instead, forward and backward.
+    Where numba computes and there are many more entries than columns, entries that a pending
+    dropout would set to 0 are skipped instead, forward and backward.
 
     Args:
         x (SparseFeatures): :obj:`[num_nodes, num_features]`, perhaps with a :class:`Drop` pending.
         matrix (Tensor): :obj:`[num_features, channels]`, float32 or float64.
     """
-    value = x.stored.to(matrix.dtype)
-    if numba_serves(matrix) and isinstance(x.pending, Drop | None):
+    if isinstance(x.pending, Drop) and numba_serves(matrix) and x.device == matrix.device:
         from meanmax.kernels.numba_backend import sparse_rows
 
-        if sparse_rows.is_tall(x.graph):
-            drop = x.pending or Drop(0.0, 0)
-            return apply(SparseProduct, matrix, value, x.graph, drop, sparse_rows)
-    value = x.value.to(matrix.dtype)
-    return weighted_sum(matrix, x.graph, value.unsqueeze(1))
+        if sparse_rows.is_tall(x.graph, matrix.size(1)):
+            value = x.stored.to(matrix.dtype)
+            return apply(SparseProduct, matrix, value, x.graph, x.pending, sparse_rows)
+    return weighted_sum(matrix, x.graph, x.value.to(matrix.dtype).unsqueeze(1))
 
 
 class SparseProduct(Function):

@@ -84,5 +84,7 @@ def _divisor(degree: Tensor) -> Tensor:
 
 
 def _at(matrix: scipy.sparse.csr_array, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+    if not len(row):  # scipy would give an array of objects
+        return np.zeros(0)
     entries: np.ndarray = np.asarray(matrix[row, column]).reshape(-1)
     return entries

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import torch
 from torch import Tensor
@@ -15,56 +15,80 @@ from meanmax.graph.rows import RowsGraph, with_sources
 WORTH = 0.8  # of the edges: where more are needed, nothing is gained
 
 
+class Needs(NamedTuple):
+    r"""What a layer takes in for each of its outputs.
+
+    Args:
+        reach (int): From how many steps away an output comes.
+        every (bool): Whether its formula needs the features of all nodes.
+    """
+
+    reach: int
+    every: bool
+
+
+class Stage(NamedTuple):
+    r"""What one layer runs on.
+
+    Args:
+        graph (Graph): The graph, of the nodes below.
+        nodes (Tensor): The nodes whose features go in, ascending.
+        kept (Tensor): The rows of its output that are needed: the nodes of the next stage, at last
+            the nodes that were asked for.
+    """
+
+    graph: Graph
+    nodes: Tensor
+    kept: Tensor
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Field:
-    r"""The receptive field of some nodes: the graph that each layer runs on, and the rows of its
-    output that the next one needs.
+    r"""The receptive field of some nodes: what each layer of a model runs on for their outputs.
 
     Args:
-        graphs (sequence): A graph for each layer.
-        kept (sequence): For each layer the rows of its output that are kept: the nodes of the next
-            layer's graph, at last the nodes that were asked for, ascending.
+        whole (Graph): The graph that it is taken from.
+        stages (sequence): One for each layer.
+        needs (tuple): What the layers were taken to need.
     """
 
-    graphs: Sequence[RowsGraph]
-    kept: Sequence[Tensor]
+    whole: Graph
+    stages: Sequence[Stage]
+    needs: tuple[Needs, ...]
 
     @property
     def nodes(self) -> Tensor:
         r"""The nodes whose features are needed, ascending."""
-        return self.graphs[0].nodes
-
-    @property
-    def whole(self) -> Graph:
-        r"""The graph that it is taken from."""
-        return self.graphs[0].whole
+        return self.stages[0].nodes
 
 
-def field_of(
-    graph: Graph, rows: Tensor, reaches: Sequence[int], measured: Sequence[bool]
-) -> Field | None:
+def field_of(graph: Graph, rows: Tensor, needs: Sequence[Needs]) -> Field | None:
     r"""The receptive field of some nodes, or :obj:`None` where it holds most edges of all layers.
 
     Args:
         graph (Graph): One graph, as it is.
-        rows (Tensor): The nodes, ascending, each once.
-        reaches (sequence): For each layer from how many steps away a node's output comes.
-        measured (sequence): For each layer whether its formula needs the features of all nodes.
+        rows (Tensor): The nodes, ascending, each once, int64.
+        needs (sequence): What each layer needs.
     """
+    if bool((rows.diff() <= 0).any()) or not 0 <= int(rows[0]) <= int(rows[-1]) < graph.num_nodes:
+        raise ValueError("'nodes' must be nodes of the graph, ascending, each once")
     every = torch.arange(graph.num_nodes, device=graph.device)
-    given = graph.prepared()
-    graphs: list[RowsGraph] = []
-    kept: list[Tensor] = []
-    for reach, needs_all in zip(reversed(reaches), reversed(measured), strict=True):
+    ends: list[tuple[Tensor, Tensor]] = []
+    for need in reversed(needs):
         nodes = every
-        if not needs_all:
+        if not need.every:
             nodes = rows
-            for _ in range(reach):
-                nodes = with_sources(given, nodes)
-        graphs.append(RowsGraph(graph, nodes, rows))
-        kept.append(torch.searchsorted(nodes, rows))
+            for _ in range(need.reach):
+                nodes = with_sources(graph, nodes)
+        ends.insert(0, (nodes, rows))
         rows = nodes
-    if sum(part.num_edges for part in graphs) > WORTH * len(graphs) * graph.num_edges:
+    degree = graph.rowptr.diff().long()
+    if sum(int(degree[rows].sum()) for _, rows in ends) > WORTH * len(ends) * graph.num_edges:
         return None
-    return Field(graphs[::-1], kept[::-1])
+    return Field(graph, [_stage(graph, *both) for both in ends], tuple(needs))
+
+
+def _stage(graph: Graph, nodes: Tensor, rows: Tensor) -> Stage:
+    part = graph if len(rows) == graph.num_nodes else RowsGraph(graph, nodes, rows)
+    return Stage(part, nodes, torch.searchsorted(nodes, rows))

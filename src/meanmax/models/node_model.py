@@ -6,23 +6,34 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import BatchNorm1d, Module, ModuleList, Parameter
 from torch.nn.functional import elu, relu
 
 from meanmax.graph import Graph
-from meanmax.layers import CATConv, StructuralEmbedding, fit_structure, structure_loss
+from meanmax.layers import (
+    CATConv,
+    GATConv,
+    GCNConv,
+    GINConv,
+    MaskedGCNConv,
+    SAGEConv,
+    StructuralEmbedding,
+    fit_structure,
+    structure_loss,
+)
 from meanmax.layers.arguments import as_graph
 from meanmax.layers.linear import Features, as_dense, dropout
 from meanmax.layers.neighbourhood import Neighbourhood
 from meanmax.models.backbones import Activation
-from meanmax.models.field import Field, field_of
+from meanmax.models.field import Field, Needs, field_of
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": relu,
     "elu": elu,
     "none": lambda h: h,
 }
+LAYERS = (CATConv, GATConv, GCNConv, GINConv, MaskedGCNConv, SAGEConv)
 
 
 @final
@@ -100,21 +111,21 @@ class NodeModel(Module):
         r"""What the outputs of some nodes depend on, in place of the graph in :meth:`forward`:
         their neighbours' neighbours, and no row of any layer that they do not need.
 
-        Outputs and gradients are the same, for less work. :obj:`None` where there is no less:
-        where most of the graph is needed, as by a batch norm, or the graph is a batch, a part of
-        one that is spread over processes, or has weights that carry a gradient.
+        Outputs and gradients are the same, for less work; dropout draws other numbers of the same
+        kind. :obj:`None` where there is no less work, as where most of the graph is needed, or
+        where it cannot be told what is: with norms over nodes and with layers or modules of one's
+        own, on a batch, on a part of a graph that is spread over processes, or with weights that
+        carry a gradient.
 
         Args:
             graph (Graph): The graph as it is.
             nodes (Tensor): The nodes, ascending, each once, int64.
         """
         learned = graph.weight is not None and graph.weight.requires_grad
-        if not graph.is_whole or graph.num_graphs != 1 or learned or self._has_batch_norm:
+        needs = self._needs()
+        if needs is None or not graph.is_whole or graph.num_graphs != 1 or learned:
             return None
-        aggregators = [_aggregation(layer).learned for layer in self.layers]
-        measured = [aggregator is not None and aggregator.has_mu for aggregator in aggregators]
-        reaches = [int(getattr(layer, "reach", 1)) for layer in self.layers]
-        return field_of(graph, nodes, reaches, measured)
+        return field_of(graph, nodes, needs)
 
     def hidden(self, x: Features, graph: Graph, *, structure: Tensor | None = None) -> list[Tensor]:
         r"""What every hidden layer ends with, :obj:`[num_nodes, hidden]` each; the arguments are
@@ -186,16 +197,29 @@ class NodeModel(Module):
             return None
         return self.structure_weight * structure_loss(self.structure(graph), graph)
 
-    @property
-    def _has_batch_norm(self) -> bool:
-        return any(isinstance(norm, BatchNorm1d) for norm in self.norms)
+    def _needs(self) -> tuple[Needs, ...] | None:
+        r"""What each layer needs, if that is known of all."""
+        beside = [*self.skips, *self.norms]
+        beside += [layer.nn for layer in self.layers if isinstance(layer, GINConv)]
+        inner = [module for module in beside for module in module.modules()]
+        known = all(isinstance(layer, LAYERS) for layer in self.layers)
+        if not known or not all(isinstance(module, BY_NODE) for module in inner):
+            return None
+        needs = []
+        for layer in self.layers:
+            aggregator = _aggregation(layer).learned
+            every = aggregator is not None and aggregator.has_mu
+            needs.append(Needs(layer.reach if isinstance(layer, MaskedGCNConv) else 1, every))
+        return tuple(needs)
 
     def _run(
         self, x: Features, given: Graph | Tensor | Field, structure: Tensor | None
     ) -> list[Tensor]:
         field = given if isinstance(given, Field) else None
         graph = given.whole if isinstance(given, Field) else as_graph(given, x, None)
-        if not graph.is_whole and self._has_batch_norm:
+        if field is not None and field.needs != self._needs():
+            raise ValueError("this field was made for another model: make it with model.field")
+        if not graph.is_whole and any(isinstance(norm, BatchNorm1d) for norm in self.norms):
             raise ValueError(
                 "norm='batch' takes its means over the nodes of one process: use norm='layer' "
                 "where the graph is spread over several"
@@ -205,11 +229,11 @@ class NodeModel(Module):
         h: Features = x
         last = len(self.layers) - 1
         for index, layer in enumerate(self.layers):
-            if field is None:
-                part, beside_x = graph, extra
-            else:
-                part = field.graphs[index]
-                beside_x = tuple(every.index_select(0, part.nodes) for every in extra)
+            part, beside_x = graph, extra
+            if field is not None:
+                part = field.stages[index].graph
+                nodes = field.stages[index].nodes
+                beside_x = tuple(every.index_select(0, nodes) for every in extra)
             if not self.drops_input:
                 h = dropout(h, self.dropout, self.training)
             out = layer(h, part, *beside_x)
@@ -217,7 +241,7 @@ class NodeModel(Module):
                 beside = dropout(h, self.dropout, self.training) if self.drops_input else h
                 out = out + self.skips[index](beside)
             if field is not None:
-                out = out.index_select(0, field.kept[index])
+                out = out.index_select(0, field.stages[index].kept)
             if index < last:
                 out = ACTIVATIONS[self.activation](self.norms[index](out))
             outs.append(out)
@@ -247,6 +271,12 @@ class Shortcut(Module):
     def forward(self, x: Features) -> Tensor:
         r"""Returns it."""
         return as_dense(x)
+
+
+BY_NODE = (
+    Shortcut, nn.Dropout, nn.ELU, nn.GELU, nn.Identity, nn.LayerNorm, nn.LeakyReLU, nn.Linear,
+    nn.ReLU, nn.Sequential, nn.SiLU, nn.Sigmoid, nn.Softplus, nn.Tanh,
+)  # fmt: skip
 
 
 class _evaluation:  # noqa: N801 - used like a function

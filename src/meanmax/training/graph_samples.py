@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from meanmax.graph import Graph, SparseFeatures
+from meanmax.graph.rows import edges_of
 from meanmax.layers import fit_structure
 from meanmax.layers.linear import Features
 from meanmax.training.nodes import Nodes
@@ -57,7 +58,12 @@ def rows_of(x: Features, index: Tensor) -> Features:
     """
     if isinstance(x, Tensor):
         return x[index]
-    return SparseFeatures.from_scipy(x.to_scipy()[index.cpu().numpy()], x.dtype).to(x.device)
+    index = index.to(x.device)
+    entries = edges_of(x.graph, index)
+    count = x.graph.rowptr.diff()[index].long()
+    rowptr = torch.cat([count.new_zeros(1), count.cumsum(0)])
+    graph = Graph.from_csr(rowptr, x.graph.col[entries], num_src=x.size(1))
+    return SparseFeatures(graph, x.value[entries])
 
 
 def _one_graph(graph: Graph, number: int) -> tuple[int, Graph]:

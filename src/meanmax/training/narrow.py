@@ -53,7 +53,14 @@ def narrowed(problem: Problem, model: Trainable) -> Problem:
 
 
 def _narrowed(sample: Sample, model: NodeModel) -> Sample:
-    rows, place = torch.unique(sample.nodes.index, return_inverse=True)
+    if type(sample) is not Sample or _has_gradient(sample.x):
+        return sample
+    index = sample.nodes.index
+    if index.dtype != torch.int64 or index.device != sample.graph.device:
+        return sample
+    rows, place = torch.unique(index, return_inverse=True)
+    if not len(rows) or int(rows[0]) < 0 or int(rows[-1]) >= sample.graph.num_nodes:
+        return sample
     field = model.field(sample.graph, rows)
     if field is None:
         return sample
@@ -66,3 +73,8 @@ def _narrowed(sample: Sample, model: NodeModel) -> Sample:
         field,
         sample.x if whole else rows_of(sample.x, field.nodes),
     )
+
+
+def _has_gradient(x: Features) -> bool:
+    r"""Whether features are learned: each step needs them anew."""
+    return x.requires_grad if isinstance(x, Tensor) else x.value.requires_grad

@@ -49,14 +49,26 @@ def mix(word):
     return W(word ^ W(word >> W(16)))
 
 
+@subroutine
+def block_seed(block, low, high):
+    r"""The seed of a block of numbers."""
+    return mix(W(mix(W(W(block) + low)) ^ high))
+
+
+@subroutine
+def word(place, seed, low):
+    r"""The word that decides about the number at a place in its block."""
+    return mix(W(mix(W(W(W(place) * GOLDEN) + seed)) ^ low))
+
+
 @kernel()
 def mask(x, out, low, high, threshold, scale):
     r"""Block by block, each with a seed of its own."""
     for b in prange((x.size + BLOCK - 1) // BLOCK):
-        seed = mix(W(mix(W(W(b) + low)) ^ high))
+        seed = block_seed(b, low, high)
         start = U(b) * U(BLOCK)
         size = min(U(BLOCK), U(x.size) - start)
         source, target = x[start : start + size], out[start : start + size]
         for i in range(size):
-            drawn = mix(W(mix(W(W(W(i) * GOLDEN) + seed)) ^ low))
+            drawn = word(i, seed, low)
             target[i] = where(drawn < threshold, source[i] * x.dtype.type(0), source[i] * scale)

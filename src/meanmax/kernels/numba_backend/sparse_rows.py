@@ -15,11 +15,11 @@ from torch import Tensor
 from meanmax.graph import Graph
 from meanmax.kernels.numba_backend.dropout import (
     BLOCK,
-    GOLDEN,
     U,
     W,
-    mix,
+    block_seed,
     threshold_of,
+    word,
     words_of,
 )
 from meanmax.kernels.numba_backend.gather import edge_dots, gather_sum
@@ -29,9 +29,20 @@ from meanmax.kernels.numba_backend.plan import blocks_of, plan_of
 PARTS = 8  # sums of their own, whatever the number of threads
 
 
-def is_tall(graph: Graph) -> bool:
-    r"""Whether there is much more to sum than the sums of all parts are large."""
-    return graph.num_edges > 4 * PARTS * graph.num_src
+SUMS = 1 << 18  # numbers that a core's cache holds beside the rest
+LONG = 16  # entries of a row, on average, from which moving them pays
+
+
+def is_tall(graph: Graph, channels: int) -> bool:
+    r"""Whether this way is the faster one: rows are long, the sums of a part stay in the cache, and
+    there is much more to sum than the sums of all parts are large.
+
+    Args:
+        graph (Graph): Where the entries are.
+        channels (int): The channels of the product.
+    """
+    fits = graph.num_src * channels <= SUMS and graph.num_edges > 4 * PARTS * graph.num_src
+    return fits and graph.num_edges >= LONG * graph.num_dst
 
 
 def product(matrix: Tensor, value: Tensor, graph: Graph, rate: float, seed: int) -> Tensor:
@@ -66,7 +77,7 @@ def product_backward(
     entries = (plan.rowptr, plan.col, _array(value), *draw)
     of_matrix = of_value = None
     if needs[0]:
-        blocks = _parts(plan.rowptr)
+        blocks = blocks_of(plan.rowptr, np.array([0, plan.num_dst]), PARTS)
         sums = np.empty((len(blocks), *x.shape), x.dtype)
         _matrix_backward(blocks, *entries, g, sums)
         of_matrix = torch.from_numpy(sums.sum(axis=0) if len(blocks) > 1 else sums[0])
@@ -84,11 +95,11 @@ def _draw(start, stop, low, high, words):
     while first < stop:
         block = first // BLOCK
         last = min(stop, (block + 1) * BLOCK)
-        seed = mix(W(mix(W(W(block) + low)) ^ high))
+        seed = block_seed(block, low, high)
         inside = W(first - block * BLOCK)
         part = words[first - start : last - start]
         for i in range(U(part.size)):
-            part[i] = mix(W(mix(W(W(W(W(i) + inside) * GOLDEN) + seed)) ^ low))
+            part[i] = word(W(i) + inside, seed, low)
         first = last
 
 
@@ -169,11 +180,6 @@ def _value_backward(blocks, rowptr, col, value, low, high, threshold, scale, x, 
                 if words[i] >= threshold:
                     dots[rowptr[v] + i] = scaled[place, 0] * scale
                     place += 1
-
-
-def _parts(rowptr: np.ndarray) -> np.ndarray:
-    bounds = np.array([0, len(rowptr) - 1])
-    return blocks_of(rowptr, bounds, PARTS)
 
 
 def _array(tensor: Tensor) -> np.ndarray:
