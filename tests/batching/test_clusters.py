@@ -99,8 +99,10 @@ def test_one_part_trains_as_the_whole_graph(backbone):
         torch.manual_seed(0)
         model = build_model(backbone, "lp", 12, 16, 4, dropout=0.0)
         history = train(model, problem, Schedule(epochs=5))
-        losses.append((history.train_loss, history.val_loss, history.learned))
-    assert losses[0] == losses[1]
+        learned = [np.concatenate(values) for values in history.learned.values()]
+        losses.append(np.concatenate([history.train_loss, history.val_loss, *learned]))
+    # Of the whole graph only what labelled nodes need is computed: sums run in another order.
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
 
 
 def test_parts_that_are_consecutive_need_no_order():

@@ -60,8 +60,9 @@ def test_one_batch_of_everything_is_ordinary_training(data):
               class_names=dataset.class_names)  # fmt: skip
     batched = classifier(dropout=0.0)
     fit_batches(batched, Source.of_dataset(dataset, split), Batches("clusters", parts=1))
-    assert batched.history_.train_loss == whole.history_.train_loss
-    assert batched.history_.val_loss == whole.history_.val_loss
+    # Of the whole graph only what labelled nodes need is computed: sums run in another order.
+    assert batched.history_.train_loss == pytest.approx(whole.history_.train_loss, rel=1e-5)
+    assert batched.history_.val_loss == pytest.approx(whole.history_.val_loss, rel=1e-5)
     assert batched.class_names_ == whole.class_names_
 
 

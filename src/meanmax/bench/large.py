@@ -91,7 +91,7 @@ def _measured(settings: LargeSettings, name: str) -> dict[str, Any]:
         "block_bytes": settings.memory,
         "private_peak_bytes": watch.peak,
         "scratch_bytes": needed,
-        "seconds": round(seconds, 2),
+        "seconds": round(seconds, 4),
         "cpu_seconds": round(busy, 2),
         "ns_per_edge": round(1e9 * seconds / max(edges, 1), 2),
         "output_sum": total,
