@@ -143,9 +143,12 @@ def told_of_failures(state: Path) -> Iterator[None]:
     try:
         yield
     except RankError as error:
+        # A rank that notices by itself is told to stop as well: it speaks before it obeys.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         hint = "the same command starts over"
         if state.exists():
             hint = f"the same command goes on from {state}"
-        raise click.ClickException(f"{error}; {hint}") from error
+        click.ClickException(f"{error}; {hint}").show()
+        raise click.exceptions.Exit(1) from error
     finally:
         signal.signal(signal.SIGTERM, before)
