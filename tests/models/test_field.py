@@ -196,7 +196,7 @@ def test_a_field_is_checked():
     field = model.field(given.graph, torch.tensor([3, 5]))
     for other in (model_of("gcn", "lp"), model_of("gcn", "softmax", 3)):
         with pytest.raises(ValueError, match="made for another model"):
-            other(given.x[field.nodes], field)
+            other.on_field(given.x[field.nodes], field)
 
 
 def test_only_what_is_needed_is_computed():

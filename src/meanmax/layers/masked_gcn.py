@@ -53,13 +53,7 @@ class MaskedGCNConv(Module):
             (default: :obj:`"transform-first"`)
         dropout (float, optional): Dropout of the masked input. (default: :obj:`0.0`)
         bias (bool, optional): Whether :math:`b` is added. (default: :obj:`True`)
-
-    Attributes:
-        reach (int): From how many steps away a node's output comes: the masks of its neighbours
-            come from theirs.
     """
-
-    reach = 2
 
     def __init__(
         self,

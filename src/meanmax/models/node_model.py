@@ -33,7 +33,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "elu": elu,
     "none": lambda h: h,
 }
-LAYERS = (CATConv, GATConv, GCNConv, GINConv, MaskedGCNConv, SAGEConv)
+# From how many steps away a node's output comes: masks of neighbours come from theirs.
+REACH = {CATConv: 1, GATConv: 1, GCNConv: 1, GINConv: 1, MaskedGCNConv: 2, SAGEConv: 1}
 
 
 @final
@@ -92,27 +93,40 @@ class NodeModel(Module):
                 reset()
 
     def forward(
-        self, x: Features, graph: Graph | Tensor | Field, *, structure: Tensor | None = None
+        self, x: Features, graph: Graph | Tensor, *, structure: Tensor | None = None
     ) -> Tensor:
         r"""The output of every node, before any softmax, :obj:`[num_nodes, out_channels]`.
 
         Args:
             x (Tensor or SparseFeatures): :obj:`[num_nodes, in_channels]`.
             graph (Graph or Tensor): The graph as it is: layers add self-loops and normalise
-                themselves. PyG's :obj:`edge_index` is prepared anew at each call. Or what
-                :meth:`field` gives: then :obj:`x` holds the features of its nodes, and there is
-                an output for each of the nodes that it was made for.
+                themselves. PyG's :obj:`edge_index` is prepared anew at each call.
             structure (Tensor, optional): CAT's embeddings of the graph's nodes, in place of the
                 model's own. (default: :obj:`None`)
         """
         return self._run(x, graph, structure)[-1]
 
-    def field(self, graph: Graph, nodes: Tensor) -> Field | None:
-        r"""What the outputs of some nodes depend on, in place of the graph in :meth:`forward`:
-        their neighbours' neighbours, and no row of any layer that they do not need.
+    def on_field(self, x: Features, field: Field, *, structure: Tensor | None = None) -> Tensor:
+        r"""The output of some nodes alone, as :meth:`forward` gives it for all of them.
 
         Outputs and gradients are the same, for less work; dropout draws other numbers of the same
-        kind. :obj:`None` where there is no less work, as where most of the graph is needed, or
+        kind.
+
+        Args:
+            x (Tensor or SparseFeatures): The features of :obj:`field.nodes`.
+            field (Field): What :meth:`field` has given for the nodes that are asked for.
+            structure (Tensor, optional): See :meth:`forward`; for all nodes of the whole graph.
+                (default: :obj:`None`)
+        """
+        if field.needs != self._needs():
+            raise ValueError("this field was made for another model: make it with model.field")
+        return self._run(x, field, structure)[-1]
+
+    def field(self, graph: Graph, nodes: Tensor) -> Field | None:
+        r"""What the outputs of some nodes depend on, for :meth:`on_field`: their neighbours'
+        neighbours, and no row of any layer that they do not need.
+
+        :obj:`None` where there is no less work, as where most of the graph is needed, or
         where it cannot be told what is: with norms over nodes and with layers or modules of one's
         own, on a batch, on a part of a graph that is spread over processes, or with weights that
         carry a gradient.
@@ -202,14 +216,14 @@ class NodeModel(Module):
         beside = [*self.skips, *self.norms]
         beside += [layer.nn for layer in self.layers if isinstance(layer, GINConv)]
         inner = [module for module in beside for module in module.modules()]
-        known = all(isinstance(layer, LAYERS) for layer in self.layers)
+        known = all(type(layer) in REACH for layer in self.layers)
         if not known or not all(isinstance(module, BY_NODE) for module in inner):
             return None
         needs = []
         for layer in self.layers:
             aggregator = _aggregation(layer).learned
             every = aggregator is not None and aggregator.has_mu
-            needs.append(Needs(layer.reach if isinstance(layer, MaskedGCNConv) else 1, every))
+            needs.append(Needs(REACH[type(layer)], every))
         return tuple(needs)
 
     def _run(
@@ -217,8 +231,6 @@ class NodeModel(Module):
     ) -> list[Tensor]:
         field = given if isinstance(given, Field) else None
         graph = given.whole if isinstance(given, Field) else as_graph(given, x, None)
-        if field is not None and field.needs != self._needs():
-            raise ValueError("this field was made for another model: make it with model.field")
         if not graph.is_whole and any(isinstance(norm, BatchNorm1d) for norm in self.norms):
             raise ValueError(
                 "norm='batch' takes its means over the nodes of one process: use norm='layer' "

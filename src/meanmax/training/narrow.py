@@ -16,7 +16,7 @@ from meanmax.training.problem import Problem, Sample
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class NarrowSample(Sample):
     r"""A sample of which a model computes only the rows that its nodes need.
 
@@ -29,13 +29,13 @@ class NarrowSample(Sample):
         field_x (Tensor or SparseFeatures): The features of the field's nodes.
     """
 
-    field: Field | None = None
-    field_x: Features | None = None
+    field: Field
+    field_x: Features
 
     def output(self, model: Trainable) -> Tensor:
         r"""The model's output for the nodes of the sample, ascending."""
-        assert self.field is not None and self.field_x is not None
-        return self._output(model, self.field_x, self.field)
+        assert isinstance(model, NodeModel)  # the one it was narrowed for
+        return model.on_field(self.field_x, self.field, structure=self.structure)
 
 
 def narrowed(problem: Problem, model: Trainable) -> Problem:
@@ -70,8 +70,8 @@ def _narrowed(sample: Sample, model: NodeModel) -> Sample:
         sample.graph,
         replace(sample.nodes, index=place),
         sample.structure,
-        field,
-        sample.x if whole else rows_of(sample.x, field.nodes),
+        field=field,
+        field_x=sample.x if whole else rows_of(sample.x, field.nodes),
     )
 
 

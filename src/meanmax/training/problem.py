@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import scipy.sparse
 import torch
@@ -35,12 +34,9 @@ class Sample:
 
     def output(self, model: Trainable) -> Tensor:
         r"""The model's output for every node."""
-        return self._output(model, self.x, self.graph)
-
-    def _output(self, model: Trainable, x: Features, graph: Any) -> Tensor:
         if self.structure is None:
-            return model(x, graph)
-        return model(x, graph, structure=self.structure)
+            return model(self.x, self.graph)
+        return model(self.x, self.graph, structure=self.structure)
 
 
 @dataclass(frozen=True, eq=False)
