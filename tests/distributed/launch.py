@@ -5,6 +5,7 @@ import os
 import pickle
 import socket
 import traceback
+from multiprocessing.connection import wait
 
 import torch
 
@@ -18,25 +19,35 @@ def on_ranks(function, size, *args):
         port = found.getsockname()[1]
     context = multiprocessing.get_context("spawn")
     packed = pickle.dumps(args)  # by value: torch would share memory with ranks that are gone
-    queue = context.SimpleQueue()
-    workers = [
-        context.Process(target=_work, args=(queue, function, rank, size, port, packed), daemon=True)
-        for rank in range(size)
-    ]
-    for worker in workers:
-        worker.start()
+    workers, readers = [], {}
+    for rank in range(size):
+        reader, writer = context.Pipe(duplex=False)
+        given = (writer, function, rank, size, port, packed)
+        workers.append(context.Process(target=_work, args=given, daemon=True))
+        workers[rank].start()
+        writer.close()  # the rank has the only other end: its death ends the wait
+        readers[reader] = rank
     answers = {}
-    for _ in workers:
-        rank, answer, error = queue.get()
-        assert error is None, f"rank {rank}:\n{error}"
-        answers[rank] = pickle.loads(answer)
+    while readers:  # in the order of arrival: the first error is the cause of the others
+        for reader in wait(readers):
+            rank = readers.pop(reader)
+            answers[rank] = pickle.loads(_received(rank, reader))
     for worker in workers:
         worker.join(60)
         assert worker.exitcode == 0
     return [answers[rank] for rank in range(size)]
 
 
-def _work(queue, function, rank, size, port, packed):
+def _received(rank, reader):
+    try:
+        answer, error = reader.recv()
+    except EOFError:
+        raise AssertionError(f"rank {rank} died without a word, see stderr") from None
+    assert error is None, f"rank {rank}:\n{error}"
+    return answer
+
+
+def _work(writer, function, rank, size, port, packed):
     os.environ |= {
         "RANK": str(rank),
         "WORLD_SIZE": str(size),
@@ -47,7 +58,7 @@ def _work(queue, function, rank, size, port, packed):
     try:
         with joined_job() as job:
             answer = function(job, *pickle.loads(packed))
-            queue.put((rank, pickle.dumps(answer), None))
+            writer.send((pickle.dumps(answer), None))
     except BaseException:
-        queue.put((rank, None, traceback.format_exc()))
+        writer.send((None, traceback.format_exc()))
         raise
