@@ -138,7 +138,7 @@ def test_failed_diverged_single_and_missing_runs_are_told(tmp_path):
         facts = {"data": "cora", "aggr": "lp", "settings": settings, "status": status}
         store.add(Result(failed(key, split_seed=split, **facts), {}))
     text = " ".join(" ".join(Reader(page(tmp_path)).texts).split())
-    assert "1 failed and 1 diverged" in text
+    assert "2 failed (1 diverged)" in text
     assert "failed on split 1: ValueError: no" in text
     assert "missing runs: none 1" in text
     assert "A single run tells nothing about the spread over splits: lp." in text

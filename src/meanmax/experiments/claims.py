@@ -3,12 +3,13 @@ r"""Which of the paper's claims rows support: is an aggregator better than its b
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from meanmax.experiments.comparison import BASELINE, Comparison
-from meanmax.experiments.paired import Paired
+from meanmax.experiments.paired import Paired, reachable
 from meanmax.experiments.paper_tables import paper_value
 from meanmax.experiments.plain import plain
 from meanmax.experiments.verdict import ALPHA
@@ -25,6 +26,7 @@ class Claim:
         paper (float): The paper's difference of means, in points.
         paired (Paired): Ours, paired over splits.
         adjusted_p (float): Corrected for the aggregators of one backbone and data set.
+        reachable_p (float): The smallest such value that so many splits could give.
     """
 
     data: str
@@ -33,12 +35,15 @@ class Claim:
     paper: float
     paired: Paired
     adjusted_p: float
+    reachable_p: float
 
     @property
     def holds(self) -> str:
-        r""":obj:`"better"` or :obj:`"worse"` where the evidence is clear, else
-        :obj:`"undecided"`.
+        r""":obj:`"better"` or :obj:`"worse"` where the evidence is clear, :obj:`"too few"` where
+        no result on so few splits could be, else :obj:`"undecided"`.
         """
+        if not self.reachable_p < ALPHA:
+            return "too few"
         if self.adjusted_p < ALPHA and self.paired.low > 0:
             return "better"
         return "worse" if self.adjusted_p < ALPHA and self.paired.high < 0 else "undecided"
@@ -63,18 +68,23 @@ def claims(number: int, comparisons: Sequence[Comparison]) -> list[Claim]:
         number (int): The table.
         comparisons (sequence): One for each backbone and data set.
     """
+    return [claim for comparison in comparisons for claim in _family(number, comparison)]
+
+
+def _family(number: int, comparison: Comparison) -> list[Claim]:
+    pairs = [(line, line.paired) for line in comparison.lines if line.paired is not None]
+    reach = reachable([pair for _, pair in pairs])
     return [
         Claim(
             comparison.data,
             comparison.backbone,
             line.aggr,
             _paper_gain(number, comparison.backbone, line.aggr, comparison.data),
-            line.paired,
+            pair,
             line.adjusted_p,
+            least,
         )
-        for comparison in comparisons
-        for line in comparison.lines
-        if line.paired is not None
+        for (line, pair), least in zip(pairs, reach, strict=True)
     ]
 
 
@@ -82,21 +92,36 @@ def summary(listed: Sequence[Claim]) -> str:
     r"""How many claims hold, in a sentence."""
     if not listed:
         return "No aggregator can be compared with its baseline yet."
-    counts = {
-        word: sum(claim.holds == word for claim in listed)
-        for word in ("better", "worse", "undecided")
-    }
-    families = len({(claim.data, claim.backbone) for claim in listed})
     up = sum(claim.paired.difference > 0 for claim in listed)
     paper = sum(claim.paper > 0 for claim in listed)
+    where = " on its own PPI graphs" if any(claim.data == "ppi-go" for claim in listed) else ""
+    found = [
+        f"Of {len(listed)} comparisons of an aggregator with its baseline, paired over splits, "
+        f"{_judged(listed)}",
+        f"Its mean is higher in {up}; in the paper{where} it is in {paper}.",
+    ]
+    if any(claim.holds != "too few" for claim in listed):
+        found.append("Random splits of one graph overlap: the p-values look surer than they are.")
+    return " ".join(found)
+
+
+def _judged(listed: Sequence[Claim]) -> str:
+    r"""Of claims that have splits enough, how many hold; how many have not."""
+    counts = Counter(claim.holds for claim in listed)
+    few = counts["too few"]
+    if few == len(listed):
+        return "none has splits enough to tell them apart."
+    families = len({(claim.data, claim.backbone) for claim in listed if claim.holds != "too few"})
+    said = (
+        f"the aggregator is clearly better in {counts['better']}, clearly worse in "
+        f"{counts['worse']}, and not to be told apart in {counts['undecided']} (interval without 0 "
+        f"and Wilcoxon p < {ALPHA:g}, Holm-adjusted within each backbone and data set: of "
+        f"{families} such families {ALPHA * families:.1f} would look different by chance)"
+    )
     return (
-        f"Of {len(listed)} comparisons of an aggregator with its baseline, paired over splits, the "
-        f"aggregator is clearly better in {counts['better']}, clearly worse in {counts['worse']}, "
-        f"and not to be told apart in {counts['undecided']} (interval without 0 and Wilcoxon "
-        f"p < {ALPHA:g}, Holm-adjusted within each backbone and data set: of {families} such "
-        f"families {ALPHA * families:.1f} would look different by chance); its mean is higher in "
-        f"{up}. In the paper it is higher in {paper}. Random splits of one graph overlap: the "
-        f"p-values look surer than they are."
+        f"{said}; {few} {'has' if few == 1 else 'have'} too few splits to tell."
+        if few
+        else f"{said}."
     )
 
 

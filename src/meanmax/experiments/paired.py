@@ -13,6 +13,11 @@ EXACT = 13
 r"""Up to so many differing splits all signs are enumerated, :math:`2^{13}` at most."""
 
 
+FEW = 5
+r"""From fewer splits an interval is little more than the least and the largest difference:
+pictures leave it out."""
+
+
 @dataclass(frozen=True)
 class Paired:
     r"""A method minus its baseline, split by split, in the unit of the scores.
@@ -119,6 +124,22 @@ def smallest_p(n: int) -> float:
         n (int): The number of splits, those without a difference left out.
     """
     return 2.0 ** (1 - n) if n > 0 else math.nan
+
+
+def reachable(family: Sequence[Paired]) -> list[float]:
+    r"""The smallest Holm-adjusted p-value that each of some comparisons could reach, if all
+    differences of each had one sign; NaN without any difference.
+
+    Example:
+        >>> reachable([paired([2.0, 3.0, 4.0], [1.0, 1.0, 1.0])] * 2)
+        [0.5, 0.5]
+
+    Args:
+        family (sequence): Comparisons that are adjusted together.
+    """
+    return holm(
+        [math.nan if math.isnan(pair.p) else smallest_p(pair.n - pair.ties) for pair in family]
+    )
 
 
 def _differences(ours: Sequence[float], baseline: Sequence[float]) -> np.ndarray:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from meanmax.experiments.paired import Paired, smallest_p
+from meanmax.experiments.paired import Paired, reachable
 
 ALPHA = 0.05
 r"""An adjusted p-value below this, and an interval without 0, make a difference."""
@@ -128,15 +128,16 @@ def _undecided(score: str, pairs: _Pairs) -> str:
     if tests == 0:
         return f"{splits} cannot tell {_names(pairs)} from the baseline {score}; {shown}"
     differing = max(pair.n - pair.ties for _, pair in pairs)
-    reachable = min(1.0, tests * smallest_p(differing))  # Holm's factor for the smallest of them
-    if reachable < ALPHA:
+    least = min(p for p in reachable([pair for _, pair in pairs]) if not math.isnan(p))
+    if least < ALPHA:
         subject = f"{row.name} does not differ" if one else "No aggregator differs"
         return f"{subject} from the baseline {score} beyond what {splits} can tell; {shown}"
-    only = "" if all(pair.ties == 0 for _, pair in pairs) else f" (at most {differing} differ)"
+    fewer = differing < max(pair.n for _, pair in pairs)
+    only = f" (at most {differing} differ)" if fewer else ""
     needed = 1 + math.ceil(math.log2(tests / ALPHA))
     return (
         f"{splits}{only} are too few to tell {_names(pairs)} from the baseline {score}: the "
-        f"smallest adjusted p they can reach is {_p(reachable)}, and to fall below {ALPHA:g} takes "
+        f"smallest adjusted p they can reach is {_p(least)}, and to fall below {ALPHA:g} takes "
         f"{needed} splits that differ; {shown}"
     )
 

@@ -80,7 +80,7 @@ def content(
         "caveat": caveat(spoken),
         "data": _data(rows, known),
         "matrices": matrices(made),
-        "forest": all_differences(made),
+        "forests": all_differences(made),
         "depths": depths(rows),
         "sections": sections,
         "machine": machine(rows),
@@ -139,8 +139,11 @@ def _notes(group: Group, listed: list[dict[str, Any]]) -> list[str]:
 
 
 def _counts(rows: Sequence[Row]) -> dict[str, int]:
-    found = {status: sum(row.status == status for row in rows) for status in ("failed", "diverged")}
-    return {"runs": len(rows), **found, "shared": sum(not row.alone for row in rows)}
+    return {
+        "runs": len(rows),
+        "failed": sum(row.status != "ok" for row in rows),
+        "diverged": sum(row.status == "diverged" for row in rows),
+    }
 
 
 def _data(rows: Sequence[Row], known: KnownNodes) -> list[dict[str, Any]]:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from meanmax.experiments.paired import FEW
+
 TICKS = 6
 r"""At most so many marks on the axis, so that their numbers fit on a phone."""
 
@@ -14,15 +16,17 @@ def forest(lines: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
     r"""Positions on a common axis that holds 0, or :obj:`None` if there is no difference to show.
 
     Positions are percents of the width: the plot then fits any screen while its text keeps its
-    size.
+    size. Lines of few splits have no interval.
 
     Args:
         lines (iterable): Lines with :obj:`difference`, :obj:`low`, :obj:`high`, :obj:`gain` (the
-            paper's difference), any of them :obj:`None`, and what labels them.
+            paper's difference), any of them :obj:`None`, their number of :obj:`pairs`, and what
+            labels them.
     """
     shown = [line for line in lines if line["difference"] is not None]
     if not shown:
         return None
+    shown = [_without_interval(line) if line["pairs"] < FEW else line for line in shown]
     values = [
         line[name]
         for line in shown
@@ -45,6 +49,7 @@ def forest(lines: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
         "lines": [
             {
                 **line,
+                "few": line["pairs"] < FEW,
                 "x": at(line["difference"]),
                 "from": at(line["low"]),
                 "to": at(line["high"]),
@@ -75,6 +80,10 @@ def axis(values: Sequence[float]) -> tuple[float, float, float]:
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return step, first * step, last * step
+
+
+def _without_interval(line: dict[str, Any]) -> dict[str, Any]:
+    return {**line, "low": None, "high": None}
 
 
 def _signed(value: float, places: int) -> str:

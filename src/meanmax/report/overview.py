@@ -10,7 +10,7 @@ from typing import Any
 from meanmax.experiments.claims import claims, summary
 from meanmax.experiments.comparison import Comparison
 from meanmax.experiments.paper_tables import paper_heading
-from meanmax.experiments.tables import BACKBONES, SCHEMES
+from meanmax.experiments.tables import BACKBONES, PPI_GO, SCHEMES
 from meanmax.experiments.verdict import CAVEAT
 from meanmax.report.differences import forest
 from meanmax.report.groups import Group, aggr_place
@@ -73,12 +73,18 @@ def headings(groups: Sequence[Group]) -> dict[int, str]:
     Args:
         groups (sequence): All comparisons of the page.
     """
-    names = {id(group): _heading(group) for group in groups}
+    return _told_apart({id(group): (group, _heading(group)) for group in groups})
+
+
+def _told_apart(named: dict[int, tuple[Group, str]]) -> dict[int, str]:
+    r"""Names with splits, and then data, where those of one data set and settings are alike."""
+    names = {key: name for key, (_, name) in named.items()}
     for more in (_splits, _hash):
-        counts = Counter(names.values())
-        for group in groups:
-            if counts[names[id(group)]] > 1:
-                names[id(group)] += more(group)
+        places = {key: (g.data, g.settings_name, names[key]) for key, (g, _) in named.items()}
+        counts = Counter(places.values())
+        for key, (group, _) in named.items():
+            if counts[places[key]] > 1:
+                names[key] += more(group)
     return names
 
 
@@ -117,16 +123,23 @@ def matrices(made: Sequence[Made]) -> list[dict[str, Any]]:
     return found
 
 
-def all_differences(made: Sequence[Made]) -> dict[str, Any] | None:
-    r"""One forest plot of all comparisons with the settings of a file, if there are several."""
-    listed = [(group, lines) for group, _, lines in made if not group.overrides]
+def all_differences(made: Sequence[Made]) -> list[dict[str, Any]]:
+    r"""A forest plot for each data set, of all comparisons with the settings of a file, if there
+    are several. Each has an axis of its own, as data sets differ by more than methods do.
+
+    Args:
+        made (sequence): All comparisons of the page.
+    """
+    listed = {id(group): (group, lines) for group, _, lines in made if not group.overrides}
     if len(listed) < 2:
-        return None
-    return forest(
-        {**line, "place": f"{group.data}, {group.backbone}", "settings": group.settings_name}
-        for group, lines in listed
-        for line in lines
-    )
+        return []
+    names = _told_apart({key: (group, group.backbone) for key, (group, _) in listed.items()})
+    sets: dict[str, list[dict[str, Any]]] = {}
+    for key, (group, lines) in listed.items():
+        place = {"place": names[key], "settings": group.settings_name}
+        sets.setdefault(group.data, []).extend({**line, **place} for line in lines)
+    plots = {data: forest(lines) for data, lines in sets.items()}
+    return [{"data": data, "plot": plot} for data, plot in plots.items() if plot is not None]
 
 
 def _tables(made: Sequence[Made]) -> list[tuple[str, int, list[Made]]]:
@@ -174,6 +187,7 @@ def _matrix(name: str, number: int, fact: str, listed: list[Made]) -> dict[str, 
         "settings": name,
         "sets": sets,
         "open": number != 3,
+        "note": PPI_GO if "ppi-go" in sets else "",
         "rows": [
             {
                 "backbone": backbone,

@@ -16,6 +16,7 @@ from markupsafe import Markup
 from meanmax.data import Dataset
 from meanmax.experiments.database import reported
 from meanmax.experiments.machine import package_version
+from meanmax.experiments.paired import FEW
 from meanmax.report.content import content
 from meanmax.report.evidence import Evidence
 from meanmax.report.nodes import KnownNodes
@@ -90,6 +91,7 @@ def render(shown: dict[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals["few"] = FEW
     environment.filters |= {"number": number, "signed": signed, "p_value": p_value}
     style = "\n".join(map(_part, STYLES))
     script = "\n".join(['"use strict";', *map(_part, SCRIPTS)])

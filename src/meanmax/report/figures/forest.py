@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from meanmax.experiments.claims import Claim, claims
-from meanmax.experiments.tables import BACKBONES, SETS, table
+from meanmax.experiments.paired import FEW
+from meanmax.experiments.tables import BACKBONES, PPI_GO, SETS, table
 from meanmax.report.evidence import Evidence
 from meanmax.report.figures import look
 from meanmax.report.figures.asked import Asked, NothingToShow
@@ -65,10 +66,16 @@ def forest(evidence: Evidence, asked: Asked | None = None) -> Figure:
         "Right of 0 the aggregator is better. Mean of paired differences over n splits with a 95 % "
         "bootstrap interval, not adjusted for the number of comparisons; random splits of one "
         "graph overlap, so that intervals look surer than they are. "
+        + (f"Open marks: fewer than {FEW} splits, too few for an interval. " if _few(shown) else "")
+        + (f"{PPI_GO} " if "ppi-go" in shown else "")
         + (f"Nothing on {', '.join(missing)} yet." if missing else ""),
         _handles(methods),
     )
     return figure
+
+
+def _few(shown: dict[str, list[Claim]]) -> bool:
+    return any(claim.paired.n < FEW for own in shown.values() for claim in own)
 
 
 def _claims(evidence: Evidence, asked: Asked, data: str, backbones: Sequence[str]) -> list[Claim]:
@@ -101,28 +108,41 @@ def _draw(axes: Axes, own: Sequence[Claim], places: dict[tuple[str, str], float]
     for claim in own:
         drawn = look.look_of(claim.aggr)
         place, pair = places[claim.backbone, claim.aggr], claim.paired
-        if math.isfinite(pair.low):
+        enough = pair.n >= FEW
+        if enough:
             axes.plot([pair.low, pair.high], [place, place], color=drawn.colour, linewidth=1.4)
-        axes.plot([pair.difference], [place], drawn.marker, color=drawn.colour, markersize=4.5)
+        face = drawn.colour if enough else "white"
+        axes.plot([pair.difference], [place], drawn.marker, color=drawn.colour,
+                  markerfacecolor=face, markersize=4.5)  # fmt: skip
         if math.isfinite(claim.paper):
             axes.plot([claim.paper], [place], "d", color="0.25", markersize=5, fillstyle="none")
-    drawn_here = {(claim.backbone, claim.aggr) for claim in own}
+    counts = {(claim.backbone, claim.aggr): claim.paired.n for claim in own}
+    differ = len(set(counts.values())) > 1
     for method, place in places.items():
-        if method not in drawn_here:
-            axes.text(
-                0.98,
-                place,
-                "no runs yet",
-                transform=axes.get_yaxis_transform(),
-                ha="right",
-                va="center",
-                color="0.6",
-                fontsize=look.SIZE - 2,
-            )
+        if method not in counts:
+            _at_the_edge(axes, place, "no runs yet")
+        elif differ:
+            _at_the_edge(axes, place, f"n = {counts[method]}")
     axes.margins(x=0.08)
+    if differ:  # room for the counts
+        left, right = axes.get_xlim()
+        axes.set_xlim(left, right + 0.22 * (right - left))
     axes.grid(axis="x", color="0.92", linewidth=0.6)
     axes.set_axisbelow(True)
     look.labels(axes, "points")
+
+
+def _at_the_edge(axes: Axes, place: float, text: str) -> None:
+    axes.text(
+        0.99,
+        place,
+        text,
+        transform=axes.get_yaxis_transform(),
+        ha="right",
+        va="center",
+        color="0.45",
+        fontsize=look.SIZE - 2,
+    )
 
 
 def _handles(methods: Sequence[tuple[str, str]]) -> list[Line2D]:
