@@ -44,7 +44,8 @@ def _words(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     multiple=True,
     callback=_words,
     metavar="NAMES",
-    help="Data sets, with commas. [default: the figure's own]",
+    help="Data sets, with commas, by name or by the path of a graph of your own. [default: the "
+    "figure's own]",
 )
 @click.option(
     "--backbone",
@@ -110,7 +111,7 @@ def figure(
     with options.clear_errors():
         needed = any(FIGURES[one].needs_runs for one in chosen)
         evidence = Evidence.of(store) if needed else Evidence.nothing()
-        made, missing = _drawn(chosen, evidence, asked, out, formats, dpi)
+        made, missing = _drawn(chosen, evidence, asked.named(evidence), out, formats, dpi)
     for path in () if silent else made:
         click.echo(path)
     told = "\n".join(f"{stem}: {reason}" for stem, reason in missing.items())

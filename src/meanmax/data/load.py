@@ -46,7 +46,7 @@ def load(
     """
     name = os.fspath(name_or_path)
     kind, _, options = name.partition(":")
-    by_name = isinstance(name_or_path, str) and (name in CATALOG or kind == "sbm")
+    by_name = isinstance(name_or_path, str) and is_name(name)
     if by_name and directed:
         raise DataError(f"'directed' is for graphs of your own; '{kind}' is undirected")
     if by_name and name in CATALOG:
@@ -60,6 +60,17 @@ def load(
 
         return read_own(name_or_path, directed=directed, progress=progress)
     raise DataError(unknown_name(name))
+
+
+def is_name(source: str) -> bool:
+    r"""Whether text stands for a set of the catalogue or the generator, also where a folder has
+    that name.
+
+    Example:
+        >>> is_name("cora"), is_name("./cora"), is_name("sbm:seed=1")
+        (True, False, True)
+    """
+    return source in CATALOG or source.partition(":")[0] == "sbm"
 
 
 def unknown_name(name: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from meanmax.data import CATALOG, Dataset, fingerprint, make_split
+from meanmax.data.load import is_name
 from meanmax.data.splits import default_scheme
 from meanmax.experiments.execute import DataRef, Task
 from meanmax.experiments.run_spec import RunSpec, split_hash
@@ -70,7 +71,7 @@ class Plan:
 
     def name_of(self, dataset: Dataset) -> str:
         r"""What rows call the data: a graph of one's own is told from a set of the same name."""
-        own = self.data.source.partition(":")[0] not in CATALOG
+        own = not is_name(self.data.source)
         return f"{dataset.name} (own)" if own and dataset.name in CATALOG else dataset.name
 
     def without_effect(self, dataset: Dataset) -> list[str]:
@@ -98,7 +99,7 @@ def reference(source: str, data_dir: Path | None, directed: bool = False) -> Dat
         data_dir (Path, optional): A folder to look in first.
         directed (bool): Whether the edges of one's own graph keep their direction.
     """
-    if Path(source).exists():
+    if not is_name(source) and Path(source).exists():
         source = str(Path(source).resolve())
     return DataRef(source, str(data_dir.resolve()) if data_dir else None, directed)
 

@@ -3,13 +3,14 @@ r"""What a figure is asked to show, and what is said if there is nothing to show
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from meanmax.data.catalog import CATALOG
 from meanmax.experiments.selection import Selected
+from meanmax.experiments.settings_files import NAMES
 from meanmax.experiments.store import DEFAULT_STORE
 from meanmax.experiments.tables import AGGRS
 from meanmax.report.evidence import Evidence, good
@@ -24,7 +25,8 @@ class Asked:
     r"""What to show.
 
     Args:
-        data (tuple): The data sets; empty for the figure's own.
+        data (tuple): The data sets, by what rows call them; empty for the figure's own.
+        sources (mapping): Where graphs of one's own lie, by what rows call them.
         backbones (tuple): The backbones; empty for the figure's own.
         aggrs (tuple): The aggregators, the baseline first.
         settings_name (str): The settings file.
@@ -38,6 +40,19 @@ class Asked:
     settings_name: str = "published"
     overrides: Mapping[str, Any] = field(default_factory=dict)
     data_dir: Path | None = None
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    def named(self, evidence: Evidence) -> Asked:
+        r"""The same, with paths among the data replaced by what rows call the graphs there: by
+        the name of their folder or file.
+
+        Args:
+            evidence (Evidence): The rows.
+        """
+        there = {row.data for row in evidence.rows}
+        names = {source: _name(source, there) for source in self.data}
+        own = {name: source for source, name in names.items() if source != name}
+        return replace(self, data=tuple(names.values()), sources={**self.sources, **own})
 
     def selected(self, evidence: Evidence, data: str) -> Selected:
         r"""The rows of a data set that have the settings asked for."""
@@ -56,8 +71,17 @@ class Asked:
         """
         return " && ".join(
             shlex.join([*words, *more, *self._options(evidence, settings, store)])
-            for words, settings, store in _commands(data, backbones)
+            for words, settings, store in _commands(data, backbones, self.sources)
         )
+
+    def remedy(
+        self, evidence: Evidence, data: Sequence[str], backbones: Sequence[str], *more: str
+    ) -> str:
+        r"""What to do where runs are missing; see :meth:`command`."""
+        own = {row.settings_name for row in evidence.rows if row.data in data}
+        others = [name for name in NAMES if name in own - {self.settings_name}]
+        there = "".join(f"; there are runs with --settings {name}" for name in others)
+        return f"this makes them: {self.command(evidence, data, backbones, *more)}{there}"
 
     def artefacts(self, evidence: Evidence, data: Sequence[str], backbone: str) -> list[str]:
         r"""The option without which the runs would not be made, if rows of them are there.
@@ -89,7 +113,15 @@ class Asked:
         return f"{self.settings_name} settings{changed}"
 
 
-def _commands(data: Sequence[str], backbones: Sequence[str]) -> list[tuple[list[str], str, str]]:
+def _name(source: str, there: Container[str]) -> str:
+    own = Path(source).resolve().name
+    names = (source, own, own.partition(".")[0], f"{own} (own)")
+    return next((name for name in names if name in there), source)
+
+
+def _commands(
+    data: Sequence[str], backbones: Sequence[str], sources: Mapping[str, str]
+) -> list[tuple[list[str], str, str]]:
     r"""Words, the settings they take by themselves, and the option for the store."""
     found = []
     ppi = [name for name in data if name in ("ppi", "ppi-go")]
@@ -101,7 +133,8 @@ def _commands(data: Sequence[str], backbones: Sequence[str]) -> list[tuple[list[
     for name in data:
         if name not in CATALOG:
             for backbone in backbones:
-                words = ["meanmax", "compare", "--data", name, "--backbone", backbone]
+                words = ["meanmax", "compare", "--data", sources.get(name, name)]
+                words += ["--backbone", backbone]
                 found.append((words, "tuned", "--out"))
     return found
 

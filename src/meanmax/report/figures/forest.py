@@ -35,8 +35,8 @@ def forest(evidence: Evidence, asked: Asked | None = None) -> Figure:
     if not shown:
         raise NothingToShow(
             f"there are no runs of an aggregator and its baseline on the same splits of "
-            f"{', '.join(data)} with {asked.what}; this makes them: "
-            f"{asked.command(evidence, data, backbones)}"
+            f"{', '.join(data)} with {asked.what}; "
+            f"{asked.remedy(evidence, data, backbones)}"
         )
     methods = [
         (backbone, aggr)

@@ -37,8 +37,8 @@ def losses(evidence: Evidence, asked: Asked | None = None) -> Figure:
     if not shown:
         raise NothingToShow(
             f"there are no training curves of {look.backbone_name(backbone)} on {', '.join(data)} "
-            f"with {asked.what}; this makes the runs: "
-            + asked.command(evidence, data, [backbone], *asked.artefacts(evidence, data, backbone))
+            f"with {asked.what}; "
+            + asked.remedy(evidence, data, [backbone], *asked.artefacts(evidence, data, backbone))
         )
     figure, grid = look.panels(len(shown))
     for axes, (name, found) in zip(grid, shown.items(), strict=True):

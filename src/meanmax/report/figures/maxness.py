@@ -33,7 +33,7 @@ def maxness(evidence: Evidence, asked: Asked | None = None) -> Figure:
     if not shown:
         raise NothingToShow(
             f"there are no runs of {look.backbone_name(backbone)} on {', '.join(data)} with "
-            f"{asked.what}; this makes them: {asked.command(evidence, data, [backbone])}"
+            f"{asked.what}; {asked.remedy(evidence, data, [backbone])}"
         )
     figure, grid = look.panels(len(shown), share=True)
     aggrs = [a for a in asked.aggrs if any(aggr == a for own in shown.values() for aggr, _ in own)]

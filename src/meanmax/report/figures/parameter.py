@@ -48,8 +48,8 @@ def parameter(evidence: Evidence, asked: Asked | None = None) -> Figure:
         why = "" if evidence.folder else " (an exported file holds no parameters by epoch)"
         raise NothingToShow(
             f"there are no learned parameters of {look.backbone_name(backbone)} on "
-            f"{', '.join(data)} with {asked.what}{why}; this makes the runs: "
-            + asked.command(evidence, data, [backbone], *asked.artefacts(evidence, data, backbone))
+            f"{', '.join(data)} with {asked.what}{why}; "
+            + asked.remedy(evidence, data, [backbone], *asked.artefacts(evidence, data, backbone))
         )
     figure, grid = look.panels(len(shown))
     for axes, (name, courses) in zip(grid, shown.items(), strict=True):

@@ -3,7 +3,6 @@ r"""Hidden embeddings in the plane."""
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -36,9 +35,8 @@ def tsne(evidence: Evidence, asked: Asked | None = None) -> Figure:
         asked (Asked, optional): One backbone and one data set, by its name or the path of a
             person's own graph. (default: GCN on Photo)
     """
-    asked = asked or Asked()
-    backbone, source = (asked.backbones or (BACKBONE,))[0], (asked.data or (DATA,))[0]
-    data = _name(evidence, source)
+    asked = (asked or Asked()).named(evidence)
+    backbone, data = (asked.backbones or (BACKBONE,))[0], (asked.data or (DATA,))[0]
     chosen = asked.selected(evidence, data)
     split, ready = _fullest_split(evidence, chosen, backbone, asked.aggrs)
     if not ready:
@@ -46,11 +44,11 @@ def tsne(evidence: Evidence, asked: Asked | None = None) -> Figure:
         more = ["--splits", "1", *asked.artefacts(evidence, [data], backbone)]
         raise NothingToShow(
             f"there are no embeddings of {look.backbone_name(backbone)} on {data} with "
-            f"{asked.what}{why}; this makes the runs: "
-            f"{asked.command(evidence, [source], [backbone], *more)}"
+            f"{asked.what}{why}; "
+            f"{asked.remedy(evidence, [data], [backbone], *more)}"
         )
     row = next(row for row, _ in ready.values())
-    y, names = classes_of(row, source=source if source != data else None, data_dir=asked.data_dir)
+    y, names = classes_of(row, source=asked.sources.get(data), data_dir=asked.data_dir)
     figure, grid = look.panels(len(asked.aggrs), columns=2, width=3.1, height=3.0)
     for axes, aggr in zip(grid, asked.aggrs, strict=True):
         axes.set(xticks=[], yticks=[])
@@ -136,14 +134,6 @@ def _panel(
     compact = "–" if math.isnan(score) else f"{score:.3f}".replace("-", "−")
     test = row.metrics.get("test_score")
     look.labels(axes, f"silhouette {compact}" + ("" if test is None else f", test {test:.1f} %"))
-
-
-def _name(evidence: Evidence, source: str) -> str:
-    r"""What rows call the data: a graph of one's own has the name of its folder or file."""
-    own = Path(source).resolve().name
-    names = (source, own, own.partition(".")[0])
-    there = {row.data for row in evidence.rows}
-    return next((name for name in names if name in there), source)
 
 
 def _embedding(evidence: Evidence, row: Row) -> np.ndarray | None:
