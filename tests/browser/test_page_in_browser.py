@@ -185,6 +185,47 @@ def test_fits_a_phone_in_both_themes(open_page, scheme, tmp_path):
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
 
 
+def test_a_finger_asks_as_a_mouse_does(browser, address):
+    context = browser.new_context(viewport={"width": 390, "height": 900}, has_touch=True)
+    page = context.new_page()
+    page.goto(address)
+    board, canvas = page.locator(".chart .board"), page.locator(".scatter canvas").first
+    board.scroll_into_view_if_needed()
+    board.tap()
+    assert page.locator("#tip div").first.text_content().startswith("epoch ")
+    canvas.scroll_into_view_if_needed()
+    size = canvas.bounding_box()["width"]
+    canvas.tap(position={"x": size - 8, "y": size / 2})
+    assert page.locator("#tip div").first.text_content() == f"node {ATTACK}0"
+    page.locator("h1").scroll_into_view_if_needed()
+    page.locator("h1").tap()
+    assert page.locator("#tip").is_hidden(), "a touch elsewhere ends it"
+    context.close()
+
+
+def test_paper_is_light(open_page):
+    page = open_page(scheme="dark")
+    page.emulate_media(media="print")
+    colour = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(colour) == "rgb(255, 255, 255)"
+    page.emulate_media(media="screen")
+    page.locator("#theme").click()
+    page.locator("#theme").click()  # dark again, now by choice
+    page.emulate_media(media="print")
+    assert page.evaluate(colour) == "rgb(255, 255, 255)"
+
+
+def test_what_cannot_be_computed_shows_no_number(open_page):
+    page = open_page()
+    for field in page.locator("#neighbours .weight").all():
+        field.fill("0")
+    assert "At least one weight" in page.text_content("#play-error")
+    assert {page.text_content(f"#out-{name}") for name in ("mean", "max", *PARAMETERS)} == {"–"}
+    page.locator("#neighbours .weight").first.fill("1")
+    assert page.locator("#play-error").is_hidden()
+    assert value(page, "lp") == pytest.approx(1.0)
+
+
 def test_every_control_is_reached_by_the_keyboard(open_page):
     page = open_page()
     page.keyboard.press("Tab")

@@ -114,6 +114,22 @@ def test_a_folder_with_the_name_of_a_benchmark_is_not_that_benchmark(tmp_path):
     assert all(row.settings["scale"] and row.settings["weight_decay"] == 5e-4 for row in rows)
 
 
+def test_a_name_is_a_name_also_beside_a_folder_of_that_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    quick = ["--jobs", "1", "--set", "epochs=2", "--aggr", "none"]
+    for splits in ("1", "2"):  # the second time the first one's folder is there
+        result = run("--data", "karate", "--out", "karate", "--splits", splits, *quick)
+        assert result.exit_code == 0, result.output
+    assert {row.data for row in Store(tmp_path / "karate").rows()} == {"karate"}
+
+
+def test_embeddings_are_pictured_on_request(tmp_path):
+    words = ["--splits", "1", "--jobs", "1", "--set", "epochs=2", "--aggr", "none", "--tsne"]
+    result = run("--data", "karate", "--out", tmp_path, *words)
+    assert result.exit_code == 0, result.output
+    assert 'class="scatter"' in (tmp_path / "report.html").read_text("utf-8")
+
+
 def test_seeds_on_one_split_are_not_called_splits(tmp_path):
     split = ["train"] * 10 + ["val"] * 10 + ["test"] * 10
     result = run("--data", own_graph(tmp_path, "g", split), "--out", tmp_path / "runs", *QUICK)

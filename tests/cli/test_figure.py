@@ -53,6 +53,28 @@ def test_all_draws_what_there_is_and_lists_the_rest(tmp_path):
         assert f"\n{name}: " in result.stderr
 
 
+def test_a_graph_of_one_s_own_is_named_by_its_path(tmp_path):
+    fill(tmp_path / "runs", data="my_graph")
+    words = ["--store", tmp_path / "runs", "--out", tmp_path / "out", "--format", "svg"]
+    for name in ("losses", "parameter", "maxness", "forest"):
+        result = run(name, *words, "--data", f"{tmp_path}/my_graph/", "--backbone", "gcn")
+        assert result.exit_code == 0, result.output
+        text = (tmp_path / "out" / result.stdout.split()[0].rpartition("/")[2]).read_text("utf-8")
+        assert "my_graph, n = 3" in text
+    result = run("losses", *words, "--data", f"{tmp_path}/my_graph", "--settings", "tuned")
+    assert result.exit_code == 1
+    assert f"meanmax compare --data {tmp_path}/my_graph --backbone gcn" in result.stderr
+    assert "there are runs with --settings published" in result.stderr
+
+
+def test_other_aggregators_are_drawn_on_request(tmp_path):
+    fill(tmp_path / "runs")
+    words = ["--store", tmp_path / "runs", "--out", tmp_path, "--format", "svg"]
+    assert run("losses", *words, "--aggr", "none,softmax").exit_code == 0
+    text = (tmp_path / "losses-gcn.svg").read_text("utf-8")
+    assert "softmax" in text and "Lp norm" not in text
+
+
 def test_the_path_needs_no_runs(tmp_path):
     result = run("path", "--store", tmp_path / "none", "--out", tmp_path, "--format", "png")
     assert result.exit_code == 0, result.output
@@ -88,6 +110,7 @@ def test_the_list_says_what_each_shows():
         ([], "name a figure: tsne, losses"),
         (["lossses"], "lossses"),
         (["losses", "--format", "pdf"], "there is no format 'pdf'"),
+        (["losses", "--aggr", "softmx"], "did you mean 'softmax'"),
         (["losses", "--set", "epoch=3"], "did you mean 'epochs'"),
     ],
 )

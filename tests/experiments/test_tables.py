@@ -65,6 +65,28 @@ def test_claims_are_paired_and_corrected_over_the_table():
     assert "better in 1, clearly worse in 0, and not to be told apart in 1" in summary(found)
 
 
+def test_what_too_few_splits_leave_open_is_not_called_undecided():
+    base = [80.0, 81.0, 82.0, 83.0, 84.0]
+    rows = cora("none", base) + cora("lp", [score + 2 + 0.1 * i for i, score in enumerate(base)])
+    few = claims(2, table(rows, 2, data=["cora"], backbones=["gcn"]).comparisons)
+    assert [claim.holds for claim in few] == ["too few"], "2 / 2^5 is above 0.05"
+    said = summary(few)
+    assert "none has splits enough to tell them apart." in said
+    assert "chance" not in said and "p-values" not in said
+
+    rows += [row("none", seed, 70.0, data="citeseer") for seed in range(8)]
+    rows += [row("lp", seed, 71.0 + seed, data="citeseer") for seed in range(8)]
+    both = claims(2, table(rows, 2, data=["cora", "citeseer"], backbones=["gcn"]).comparisons)
+    assert sorted(claim.holds for claim in both) == ["better", "too few"]
+    assert "of 1 such family 0.1 would look different by chance); 1 has too few" in summary(both)
+
+
+def test_the_paper_s_own_graphs_are_named_where_ours_are_others():
+    rows = [row(aggr, 0, 70.0, data="ppi-go", split="inductive") for aggr in ("none", "lp")]
+    found = claims(4, table(rows, 4, data=["ppi-go"], backbones=["gcn"]).comparisons)
+    assert "in the paper on its own PPI graphs it is in 1." in summary(found)
+
+
 def test_a_whole_table_can_find_differences():
     rows = []
     for data in SETS:

@@ -212,6 +212,45 @@ def test_depths_become_a_chart_of_the_splits_that_all_have(tmp_path):
     assert "Accuracy against depth" in page(tmp_path)
 
 
+def test_each_data_set_has_a_forest_that_tells_splits_apart_and_counts_them(tmp_path):
+    fill(tmp_path, splits=6)
+    for place, (split, data) in enumerate((("public", "cora"), ("citation", "photo"))):
+        for seed in range(3):
+            for aggr, score in (("none", 70.0), ("lp", 71.0 + seed)):
+                number = 5000 + 100 * place + 10 * seed + (aggr == "lp")
+                made = run(number, aggr, seed, score=score, data=data, split_hash=f"{split}{seed}")
+                Store(tmp_path).add(Result(dataclasses.replace(made, split=split), {}))
+    cora, photo = shown(tmp_path)["forests"]
+    assert (cora["data"], photo["data"]) == ("cora", "photo")
+    places = list(dict.fromkeys(line["place"] for line in cora["plot"]["lines"]))
+    assert len(places) == 2 and any("public" in place for place in places)
+    lines = {(line["place"], line["aggr"]): line for line in cora["plot"]["lines"]}
+    many = next(line for line in lines.values() if line["pairs"] == 6 and line["aggr"] == "lp")
+    few = next(line for line in lines.values() if line["pairs"] == 3)
+    assert (many["few"], few["few"]) == (False, True)
+    assert many["from"] is not None and few["from"] is None, "three splits have no interval"
+    assert "n 3</span>" in page(tmp_path)
+
+
+def test_layers_of_one_method_have_dashes_of_their_own(tmp_path):
+    both = arrays("lp")
+    both["learned/layers.1.p"] = 2 * both["learned/layers.0.p"]
+    Store(tmp_path).add(Result(run(1, "lp", 0), both))
+    Store(tmp_path).add(Result(run(2, "softmax", 0), arrays("softmax")))
+    (chart,) = [c for c in shown(tmp_path)["sections"][0]["charts"] if "Learned" in c["title"]]
+    dashes = [(line["label"], line.get("dash")) for line in chart["lines"]]
+    assert dashes == [("lp: p, layer 1", 0), ("lp: p, layer 2", 1), ("softmax: γ, layer 1", None)]
+
+
+def test_maxness_is_told_for_each_layer(tmp_path):
+    for split, value in enumerate((0.2, 0.4)):
+        made = run(split, "lp", split, maxness={"layers.0": value, "layers.1": 0.0})
+        Store(tmp_path).add(Result(made, {}))
+    (line,) = shown(tmp_path)["sections"][0]["lines"]
+    assert line["layers"] == [pytest.approx(0.3), 0.0]
+    assert "0.30 · 0.00" in page(tmp_path)
+
+
 def test_panels_of_many_comparisons_share_the_points_of_the_page(tmp_path):
     rows = []
     for place, data in enumerate(("cora", "photo")):

@@ -13,6 +13,7 @@ from meanmax.cli.comparison_table import comparison_grid, write_comparison
 from meanmax.cli.data_bars import data_bars
 from meanmax.cli.data_tables import print_out
 from meanmax.cli.filled import filled
+from meanmax.cli.page_status import making_page
 from meanmax.data import load
 from meanmax.experiments.check import check_methods, check_splits
 from meanmax.experiments.comparison import compare as compared
@@ -47,6 +48,12 @@ from meanmax.report.page import write_report
     default=Path(DEFAULT_STORE),
     help="Folder of the runs, and for the table.",
 )
+@click.option(
+    "--tsne",
+    is_flag=True,
+    help="Picture hidden embeddings on the page: seconds for a small graph, up to a minute for "
+    "each method on a large one.",
+)
 @options.data_dir
 @options.directed
 @options.as_json
@@ -64,6 +71,7 @@ def compare(
     retry_failed: bool,
     artefacts: bool,
     out: Path,
+    tsne: bool,
     data_dir: Path | None,
     directed: bool,
     print_json: bool,
@@ -98,7 +106,8 @@ def compare(
         result = compared(chosen, backbone, aggrs, data=plan.name_of(dataset), name=name)
         described = _described(settings_name, overrides, scheme)
         files = write_comparison(result, rows, out, described)
-        page = write_report(out, datasets=[dataset], data_dir=data_dir)
+        with making_page(tsne):
+            page = write_report(out, datasets=[dataset], data_dir=data_dir, tsne=tsne)
     if print_json:
         click.echo(json.dumps(result.as_dict(), indent=1, allow_nan=False))
     else:

@@ -12,6 +12,7 @@ from meanmax.cli import options
 from meanmax.cli.data_tables import print_out
 from meanmax.experiments.settings_files import NAMES
 from meanmax.experiments.store import DEFAULT_STORE
+from meanmax.experiments.tables import AGGRS
 from meanmax.report.evidence import Evidence
 from meanmax.report.figures import (
     DPI,
@@ -54,6 +55,13 @@ def _words(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     help="Backbones, with commas. [default: the figure's own]",
 )
 @click.option(
+    "--aggr",
+    "aggrs",
+    type=options.AGGRS,
+    default=",".join(AGGRS),
+    help="Aggregators, with commas.",
+)
+@click.option(
     "--settings",
     "settings_name",
     type=click.Choice(NAMES),
@@ -82,6 +90,7 @@ def figure(
     store: Path,
     data: tuple[str, ...],
     backbones: list[str] | None,
+    aggrs: list[str],
     settings_name: str,
     pairs: tuple[str, ...],
     out: Path,
@@ -103,6 +112,7 @@ def figure(
     asked = Asked(
         data=data,
         backbones=tuple(backbones or ()),
+        aggrs=tuple(aggrs),
         settings_name=settings_name,
         overrides=options.parsed(pairs),
         data_dir=data_dir,

@@ -10,6 +10,7 @@ import click
 from meanmax.cli import options
 from meanmax.cli.data_bars import data_bars
 from meanmax.cli.output_file import check_output
+from meanmax.cli.page_status import making_page
 from meanmax.data import load
 from meanmax.experiments.settings_files import NAMES
 from meanmax.experiments.store import DEFAULT_STORE
@@ -65,15 +66,16 @@ def report(
     with options.clear_errors():
         with data_bars() as progress:
             datasets = [load(name, data_dir=data_dir, progress=progress) for name in sources]
-        path = write_report(
-            store,
-            out,
-            title=title,
-            settings_name=settings_name,
-            datasets=datasets,
-            data_dir=data_dir,
-            tsne=tsne,
-        )
+        with making_page(tsne):
+            path = write_report(
+                store,
+                out,
+                title=title,
+                settings_name=settings_name,
+                datasets=datasets,
+                data_dir=data_dir,
+                tsne=tsne,
+            )
     click.echo(str(path))
     if show and not webbrowser.open(path.resolve().as_uri()):
         click.echo(f"No browser could be started: open {path} yourself.", err=True)

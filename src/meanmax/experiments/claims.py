@@ -116,7 +116,8 @@ def _judged(listed: Sequence[Claim]) -> str:
         f"the aggregator is clearly better in {counts['better']}, clearly worse in "
         f"{counts['worse']}, and not to be told apart in {counts['undecided']} (interval without 0 "
         f"and Wilcoxon p < {ALPHA:g}, Holm-adjusted within each backbone and data set: of "
-        f"{families} such families {ALPHA * families:.1f} would look different by chance)"
+        f"{families} such {'family' if families == 1 else 'families'} {ALPHA * families:.1f} would "
+        f"look different by chance)"
     )
     return (
         f"{said}; {few} {'has' if few == 1 else 'have'} too few splits to tell."

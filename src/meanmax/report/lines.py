@@ -3,10 +3,13 @@ r"""The lines of a comparison as the page shows them, with the paper's numbers b
 from __future__ import annotations
 
 import math
+import statistics
+from collections.abc import Iterable
 from typing import Any
 
 from meanmax.experiments.comparison import BASELINE, Comparison, Line, compare
 from meanmax.experiments.paper_tables import paper_value
+from meanmax.experiments.row import Row
 from meanmax.experiments.selection import Selected
 from meanmax.experiments.settings_files import NAMES
 from meanmax.experiments.tables import SETS, Cell, table
@@ -48,6 +51,7 @@ def lines(group: Group, comparison: Comparison) -> list[dict[str, Any]]:
             "std": _number(line.std),
             "learned": _learned(line),
             "maxness": line.maxness,
+            "layers": _by_layer(group.of(line.aggr)),
             "seconds": _number(line.seconds),
             "alone": line.alone,
             "paper": _paper(group, line.aggr, number),
@@ -131,6 +135,19 @@ def _plain(cell: Cell) -> dict[str, Any]:
             if not math.isnan(value)
         },
     }
+
+
+def _by_layer(rows: Iterable[Row]) -> list[float | None]:
+    r"""The mean maxness of each layer, the first one first; nothing for a single layer."""
+    good = [row for row in rows if row.status == "ok"]
+    names = dict.fromkeys(name for row in good for name in row.maxness)
+    if len(names) < 2:
+        return []
+    found = []
+    for name in names:
+        values = [v for row in good if (v := row.maxness.get(name)) is not None]
+        found.append(statistics.fmean(values) if values else None)
+    return found
 
 
 def _learned(line: Line) -> list[dict[str, Any]]:

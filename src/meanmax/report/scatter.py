@@ -23,7 +23,15 @@ r"""At most so many nodes of a panel are on the page."""
 ALL_POINTS = 100_000
 r"""At most so many points are in all panels of the page together, or it grows too heavy."""
 
-PANELS = 4
+PANELS = 8
+r"""At most so many methods have one."""
+
+FEW_PANELS = 4
+r"""Fewer methods than these have no more points each."""
+
+LOOKS = 24
+r"""So many classes have a colour and a shape for themselves."""
+
 SCALE = 1000
 r"""Coordinates are whole numbers up to this."""
 
@@ -42,9 +50,10 @@ def scatter(
         compute (bool, optional): Whether t-SNE is computed where it was not before.
             (default: :obj:`False`)
     """
+    rows = _best_split(group, arrays, compute)
     shown = [
         (row, found)
-        for row in _best_split(group, arrays, compute)[:PANELS]
+        for row in rows[:PANELS]
         if (found := _coordinates(row, arrays, compute)) is not None
     ]
     if not shown:
@@ -53,11 +62,15 @@ def scatter(
     number = max(len(xy) for _, xy in shown)
     if nodes is not None and len(nodes.classes) != number:
         nodes = None  # runs on graphs of their own embed the test graphs alone
-    chosen = _sample(number, min(POINTS, ALL_POINTS // (PANELS * max(1, groups))))
+    chosen = _sample(
+        number, min(POINTS, ALL_POINTS // (max(FEW_PANELS, len(shown)) * max(1, groups)))
+    )
     return {
         "split": shown[0][0].split_seed,
         "nodes": number,
         "shown": len(chosen),
+        "left_out": [row.aggr for row in rows[PANELS:]],
+        "alike": 0 if nodes is None else max(0, len(nodes.class_names) - LOOKS),
         "number": chosen.tolist(),
         **_names(nodes, chosen),
         "panels": [
@@ -128,9 +141,10 @@ def _sample(number: int, most: int) -> np.ndarray:
 def _names(nodes: Nodes | None, chosen: np.ndarray) -> dict[str, Any]:
     if nodes is None:
         return {"ids": None, "classes": None, "class_names": []}
+    single = bool((nodes.classes >= 0).any())  # nodes with several labels have no class
     return {
         "ids": None if nodes.ids is None else [str(name) for name in nodes.ids[chosen]],
-        "classes": [int(number) for number in nodes.classes[chosen]],
+        "classes": [int(number) for number in nodes.classes[chosen]] if single else None,
         "class_names": [str(name) for name in nodes.class_names],
     }
 

@@ -13,6 +13,9 @@ from meanmax.report.lines import colour, parameter_name
 POINTS = 200
 r"""At most so many epochs of a curve are on the page."""
 
+DASHES = 8
+r"""So many kinds of dashes the page has."""
+
 LEARNED = "learned/"
 CURVES = {
     "train_loss": "Training loss",
@@ -52,6 +55,11 @@ def charts(group: Group, curves: Callable[[str], Curves | None]) -> list[dict[st
                     **line(runs),
                 }
             )
+    for aggr in group.aggrs:  # several parameters of one method, as those of its layers
+        several = [one for one in found.get("Learned parameter", ()) if one["aggr"] == aggr]
+        if len(several) > 1:
+            for number, one in enumerate(several):
+                one["dash"] = number % DASHES
     order = [*CURVES.values(), "Learned parameter"]
     return [{"title": title, "lines": found[title]} for title in order if title in found]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 
+from meanmax.experiments.database import reported
 from meanmax.training.whole_file import replacing
 
 FORMATS = ("svg", "png")
@@ -33,7 +34,7 @@ def write_figure(
         metadata = {"Date": None} if kind == "svg" else None
         # Letters stay letters, and identifiers do not change from one run to the next.
         style = matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "meanmax"})
-        with replacing(path) as temporary, style:
+        with reported(path), replacing(path) as temporary, style:
             figure.savefig(temporary, format=kind, dpi=dpi, metadata=metadata)
         paths.append(path)
     return paths

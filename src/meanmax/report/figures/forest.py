@@ -69,7 +69,7 @@ def forest(evidence: Evidence, asked: Asked | None = None) -> Figure:
         + (f"Open marks: fewer than {FEW} splits, too few for an interval. " if _few(shown) else "")
         + (f"{PPI_GO} " if "ppi-go" in shown else "")
         + (f"Nothing on {', '.join(missing)} yet." if missing else ""),
-        _handles(methods),
+        _handles(methods, paper=any(math.isfinite(c.paper) for own in shown.values() for c in own)),
     )
     return figure
 
@@ -145,9 +145,9 @@ def _at_the_edge(axes: Axes, place: float, text: str) -> None:
     )
 
 
-def _handles(methods: Sequence[tuple[str, str]]) -> list[Line2D]:
+def _handles(methods: Sequence[tuple[str, str]], *, paper: bool) -> list[Line2D]:
     aggrs = dict.fromkeys(aggr for _, aggr in methods)
-    paper = Line2D(
+    diamond = Line2D(
         [],
         [],
         color="0.25",
@@ -160,4 +160,4 @@ def _handles(methods: Sequence[tuple[str, str]]) -> list[Line2D]:
     drawn = look.handles(aggrs, markers=True)
     for handle in drawn:
         handle.set_linestyle("-")
-    return [*drawn, paper]
+    return [*drawn, diamond] if paper else drawn

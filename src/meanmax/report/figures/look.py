@@ -52,6 +52,9 @@ BACKBONE_NAMES = {
     "sage": "GraphSAGE",
     "gin": "GIN",
 }
+LONGEST = 24
+r"""So many letters of a name have room above a panel."""
+
 SIZE = 8
 r"""The size of text in points."""
 
@@ -71,6 +74,9 @@ METHODS = {
     "poly": Look("polynomial", "#D55E00", "-.", "^"),
     "softmax": Look("softmax", "#009E73", ":", "D"),
     "max": Look("max", "#CC79A7", "-", "v"),
+    "pna": Look("PNA", "#E69F00", "--", "P"),
+    "pyg-softmax": Look("PyG's softmax", "#56B4E9", ":", "X"),
+    "pyg-powermean": Look("PyG's power mean", "#8C564B", "-.", "*"),
 }
 
 
@@ -80,8 +86,10 @@ def look_of(aggr: str) -> Look:
 
 
 def data_name(data: str) -> str:
-    r"""What a data set is called in print; no name can be taken for mathematics."""
-    return DATA_NAMES.get(data, plain(data))
+    r"""What a data set is called in print; no name can be taken for mathematics, or is too long
+    for a title.
+    """
+    return DATA_NAMES.get(data, plain(data if len(data) <= LONGEST else f"{data[: LONGEST - 1]}…"))
 
 
 def backbone_name(backbone: str) -> str:
@@ -153,21 +161,27 @@ def heading(
         columns (int, optional): Of the legend. (default: as many as fit)
     """
     width = figure.get_figwidth()
+    title = textwrap.wrap(text, int(width * 12))
+    small = textwrap.wrap(note, int(width * 21))
+    labels = [str(handle.get_label()) for handle in drawn]
+    columns = columns or fitting(labels, width)
+    # Panels have room for a line of each and two of the note: more makes the figure higher.
+    more = (len(title) - 1, math.ceil(len(labels) / columns) - 1, len(small) - 2)
+    inches = sum(max(0, lines) * size for lines, size in zip(more, (0.17, 0.17, 0.11), strict=True))
+    figure.set_figheight(figure.get_figheight() + inches)
     # One artist for both: a title of its own would be drawn over the legend.
     figure.legend(
         handles=list(drawn),
-        title=textwrap.fill(text, int(width * 12)),
+        title="\n".join(title),
         title_fontproperties={"size": SIZE + 1, "weight": "bold"},
         loc="outside upper center",
-        ncols=columns or fitting([str(handle.get_label()) for handle in drawn], width),
+        ncols=columns,
         frameon=False,
         fontsize=SIZE,
         handlelength=2.6,
     )
-    if note:
-        figure.supxlabel(
-            textwrap.fill(note, int(width * 21)), fontsize=SIZE - 2, color="0.35", ha="left", x=0.01
-        )
+    if small:
+        figure.supxlabel("\n".join(small), fontsize=SIZE - 2, color="0.35", ha="left", x=0.01)
 
 
 def fitting(labels: Sequence[str], width: float) -> int:

@@ -13,13 +13,14 @@ from meanmax.functional import lp, polynomial, softmax
 from meanmax.graph import Graph
 from meanmax.report.evidence import Evidence
 from meanmax.report.figures.asked import Asked
+from meanmax.report.figures.look import look_of
 
 VALUES = [-1.0, 0.2, 0.5, 2.0]
 LOWEST = -1.5
-CURVES: list[tuple[str, Callable[..., torch.Tensor], float, str, str, str]] = [
-    ("Lp norm", lp, 1.0, "$p$", "#0072B2", "-"),
-    ("polynomial", polynomial, 0.0, r"$1 + \alpha$", "#D55E00", "--"),
-    ("softmax", softmax, 0.0, r"$1 + \gamma$", "#009E73", "-."),
+CURVES: list[tuple[str, Callable[..., torch.Tensor], float, str]] = [
+    ("lp", lp, 1.0, "$p$"),
+    ("poly", polynomial, 0.0, r"$1 + \alpha$"),
+    ("softmax", softmax, 0.0, r"$1 + \gamma$"),
 ]
 
 
@@ -44,9 +45,10 @@ def draw_path(axes: Axes) -> None:
     """
     x, graph = _neighbourhood()
     grid = torch.logspace(0, 2, 200)
-    for name, rule, lowest, symbol, colour, style in CURVES:
+    for name, rule, lowest, symbol in CURVES:
+        label, colour, style, _ = look_of(name)
         out = [rule(x, graph, float(t) - 1 + lowest)[-1].item() for t in grid]
-        axes.plot(grid, out, style, color=colour, label=f"{name}, {symbol}", linewidth=2)
+        axes.plot(grid, out, style, color=colour, label=f"{label}, {symbol}", linewidth=2)
     for value in VALUES:
         axes.plot([0.87], [value], "o", color="0.3", clip_on=False)
     ends = {"mean": sum(VALUES) / len(VALUES), "max": max(VALUES)}

@@ -59,6 +59,9 @@ def tsne(evidence: Evidence, asked: Asked | None = None) -> Figure:
         else:
             look.absent(axes, "no run yet")
     drawn, columns = _legend(names) if len(names) <= NAMED else ([], 1)
+    told = "Numbers stand at the middle of a class."
+    if len(names) > NAMED:
+        told = f"{len(names)} classes, too many to name; some share colour and marker."
     layout = Layout()
     look.heading(
         figure,
@@ -66,7 +69,7 @@ def tsne(evidence: Evidence, asked: Asked | None = None) -> Figure:
         f"One run each: split {split}, seed {row.seed}, {asked.what}. n = {len(y):,} nodes. "
         f"Perplexity {layout.perplexity:g}, {layout.iterations} iterations, from principal "
         f"components. Silhouette: of the classes in the hidden embedding "
-        f"itself, from −1 to 1, higher is more compact. Numbers stand at the middle of a class.",
+        f"itself, from −1 to 1, higher is more compact. {told}",
         drawn,
         columns=columns,
     )
@@ -103,6 +106,7 @@ def _panel(
     points = placed(evidence.derived, row.key, embedding)
     colours, markers = _styles(count)
     bare = y < 0
+    size = 2.5 if len(y) > 2000 else 6 if len(y) > 500 else 14
     axes.scatter(points[bare, 0], points[bare, 1], s=1, color="0.8", linewidths=0, rasterized=True)
     # One class after another would hide the first ones: all of a marker in an order of chance.
     order = np.random.default_rng(0).permutation(np.flatnonzero(~bare))
@@ -112,13 +116,13 @@ def _panel(
             axes.scatter(
                 points[own, 0],
                 points[own, 1],
-                s=2.5,
+                s=size,
                 c=[colours[y[node]] for node in own],
                 marker=marker,
                 linewidths=0,
                 rasterized=True,
             )
-    for label in np.unique(y[~bare]):
+    for label in np.unique(y[~bare]) if count <= NAMED else ():
         x, height = _middle(points[y == label])
         axes.text(
             x,

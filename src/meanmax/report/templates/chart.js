@@ -30,11 +30,15 @@ function makeChart(place) {
         draw();
       });
       const runs = ` (${line.runs} run${line.runs === 1 ? "" : "s"})`;
-      button.append(element("i", { class: `swatch c${line.colour}` }), line.label, element("span", { class: "soft" }, runs));
+      const sample = shape("svg", { class: "sample", width: 28, height: 10, "aria-hidden": "true" });
+      sample.append(shape("line", { class: strokeOf(line), x1: 0, x2: 28, y1: 5, y2: 5 }));
+      button.append(sample, line.label, element("span", { class: "soft" }, runs));
       return button;
     }));
   }
 
+  /* A method has a colour and a dash; where one has several lines, dashes tell those apart. */
+  const strokeOf = line => `curve c${line.colour} dash${line.dash ?? line.colour}`;
   const axisName = () => state.chart.axis ?? "epoch";
   const shown = () => state.chart.lines.filter(line => !state.hidden.has(line.label));
   const usable = value => value !== null && (!state.log || value > 0);
@@ -107,7 +111,7 @@ function makeChart(place) {
     const scale = scales(width, height);
     axes(svg, scale);
     for (const line of shown()) svg.append(shape("polygon", { class: `band c${line.colour}`, points: band(line, scale) }));
-    for (const line of shown()) svg.append(shape("path", { class: `curve c${line.colour}`, d: path(line, scale, line.mid) }));
+    for (const line of shown()) svg.append(shape("path", { class: strokeOf(line), d: path(line, scale, line.mid) }));
     if (state.epoch !== null) {
       const x = scale.x(state.epoch);
       svg.append(shape("line", { class: "cursor", x1: x, x2: x, y1: scale.box.top, y2: scale.box.bottom }));
@@ -139,10 +143,9 @@ function makeChart(place) {
     draw();
   }
 
-  board.addEventListener("pointermove", event => {
+  onPointing(board, event => {
     if (state.scale) point(state.scale.epoch(event.clientX - board.getBoundingClientRect().left), event.clientX, event.clientY);
-  });
-  board.addEventListener("pointerleave", leave);
+  }, leave);
   board.addEventListener("blur", leave);
   board.addEventListener("keydown", event => {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];

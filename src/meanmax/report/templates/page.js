@@ -60,6 +60,16 @@ document.addEventListener("keydown", event => {
   if (event.key === "Escape") hideTip();
 });
 
+/* A mouse points by moving and is gone when it leaves; a finger points by touching, and what it
+   showed stays until it touches elsewhere, which takes the focus away. */
+function onPointing(target, point, leave) {
+  target.addEventListener("pointerdown", point);
+  target.addEventListener("pointermove", point);
+  target.addEventListener("pointerleave", event => {
+    if (event.pointerType === "mouse") leave();
+  });
+}
+
 /* Light or dark: what the system prefers, until the button says otherwise. */
 const themeButton = document.getElementById("theme");
 const prefersDark = window.matchMedia("(prefers-color-scheme: dark)");

@@ -58,7 +58,11 @@
     const { problem, values, weights } = read();
     error.hidden = problem === undefined;
     error.textContent = problem || "";
-    if (problem !== undefined) return;
+    if (problem !== undefined) {
+      for (const out of document.querySelectorAll("#playground output")) output(out.id, null);
+      board.replaceChildren();
+      return;
+    }
     const total = aggregate.total(weights);
     const used = normalise.checked ? weights.map(weight => weight / total) : weights;
     const mean = aggregate.mean(values, used), max = aggregate.max(values, used), sum = aggregate.sum(values, used);

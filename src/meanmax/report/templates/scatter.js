@@ -18,7 +18,9 @@ function makeScatter(place) {
   const visible = (panel, i) => !state.hidden.has(groupOf(panel, i)) && (!state.wrongOnly || isWrong(panel, i));
 
   const present = [...new Set(data.panels.flatMap(panel => panel.x.map((_, i) => groupOf(panel, i))))].sort((a, b) => a - b);
-  for (const number of present) {
+  if (present.length > 24) legend.classList.add("many");
+  const named = present.some(number => number >= 0);
+  for (const number of named ? present : []) {
     const button = toggle("", true, on => {
       if (on) state.hidden.delete(number);
       else state.hidden.add(number);
@@ -37,7 +39,7 @@ function makeScatter(place) {
     const caption = element("figcaption");
     caption.append(element("i", { class: `swatch c${panel.colour}` }), panel.aggr);
     if (panel.score !== null && panel.score !== undefined) caption.append(element("span", { class: "soft" }, ` test ${panel.score.toFixed(1)} %`));
-    if (panel.silhouette !== null) caption.append(element("span", { class: "soft" }, `, silhouette ${panel.silhouette.toFixed(3)}`));
+    if (panel.silhouette !== null) caption.append(element("span", { class: "soft" }, `, silhouette ${panel.silhouette.toFixed(3).replace("-", "−")}`));
     figure.append(canvas, caption);
     grid.append(figure);
     const view = { panel, canvas, chosen: null };
@@ -114,7 +116,7 @@ function makeScatter(place) {
 
   function listen(view) {
     const { panel, canvas } = view;
-    canvas.addEventListener("pointermove", event => {
+    onPointing(canvas, event => {
       const rect = canvas.getBoundingClientRect();
       let best = null, nearest = 18 ** 2;
       panel.x.forEach((_, i) => {
@@ -124,8 +126,7 @@ function makeScatter(place) {
         if (distance < nearest) [best, nearest] = [i, distance];
       });
       choose(view, best, event.clientX, event.clientY);
-    });
-    canvas.addEventListener("pointerleave", () => choose(view, null));
+    }, () => choose(view, null));
     canvas.addEventListener("blur", () => choose(view, null));
     canvas.addEventListener("keydown", event => {
       const step = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
