@@ -42,10 +42,15 @@ def forest(lines: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
 
     count = round((last - first) / step)
     ticks = [first + number * step for number in range(count + 1)]
+    zero = round(-first / step)
     places = max(0, -math.floor(math.log10(step) + 1e-9))
     return {
         "zero": at(0.0),
-        "ticks": [{"at": at(tick), "text": _signed(tick, places)} for tick in ticks],
+        "ticks": [
+            # Every other one goes where there is little room, never 0.
+            {"at": at(tick), "text": _signed(tick, places), "minor": (number - zero) % 2 == 1}
+            for number, tick in enumerate(ticks)
+        ],
         "lines": [
             {
                 **line,
