@@ -183,8 +183,9 @@ def _take_by_class(
 def _too_few(dataset: str, name: str, size: int, counts: dict[str, int]) -> str:
     needed = " and ".join(f"{count} to {part}" for part, count in counts.items())
     balanced = "'balanced' (3 per class) or " if size >= 3 else ""
+    nodes = "node" if size == 1 else "nodes"
     return (
-        f"class '{name}' of '{dataset}' has {size} labelled nodes, too few for {needed} and one "
+        f"class '{name}' of '{dataset}' has {size} labelled {nodes}, too few for {needed} and one "
         f"to test; label more, merge classes, or use the scheme {balanced}'random'"
     )
 
