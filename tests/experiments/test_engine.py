@@ -16,7 +16,7 @@ import torch
 from meanmax.experiments.engine import EngineError, Lost, in_parallel
 
 SLEEPING = """
-import os, sys, time
+import os, signal, sys, time
 from pathlib import Path
 from meanmax.experiments.engine import in_parallel
 
@@ -25,6 +25,8 @@ def sleep(folder):
     time.sleep(300)
 
 if __name__ == "__main__":
+    # As in a terminal, also where the tests run in the background of a shell, which ignores it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     list(in_parallel(sleep, [sys.argv[1]] * 3, jobs=2))
 """
 
