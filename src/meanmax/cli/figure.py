@@ -12,7 +12,6 @@ from meanmax.cli import options
 from meanmax.cli.data_tables import print_out
 from meanmax.experiments.settings_files import NAMES
 from meanmax.experiments.store import DEFAULT_STORE
-from meanmax.experiments.tables import AGGRS
 from meanmax.report.evidence import Evidence
 from meanmax.report.figures import (
     DPI,
@@ -54,13 +53,7 @@ def _words(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     type=options.BACKBONE_NAMES,
     help="Backbones, with commas. [default: the figure's own]",
 )
-@click.option(
-    "--aggr",
-    "aggrs",
-    type=options.AGGRS,
-    default=",".join(AGGRS),
-    help="Aggregators, with commas.",
-)
+@options.aggrs
 @click.option(
     "--settings",
     "settings_name",

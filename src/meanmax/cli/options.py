@@ -17,6 +17,7 @@ from meanmax.experiments.engine import ENGINES, EngineError
 from meanmax.experiments.rules import check_settings_name
 from meanmax.experiments.settings_files import NAMES, SettingsError, parse_overrides
 from meanmax.experiments.store import DEFAULT_STORE, StoreError
+from meanmax.experiments.tables import AGGRS as PAPER_AGGRS
 from meanmax.layers.neighbourhood import AGGREGATORS
 from meanmax.models import BACKBONES, PEERS
 from meanmax.training import CheckpointError, TrainingError
@@ -54,13 +55,6 @@ store = click.option(
     default=Path(DEFAULT_STORE),
     help="Folder of the runs.",
 )
-artefacts = click.option(
-    "--artefacts",
-    is_flag=True,
-    help="Make runs again whose rows came without embeddings and curves, as exports are.",
-)
-
-
 artefacts = click.option(
     "--artefacts",
     is_flag=True,
@@ -144,6 +138,13 @@ class OneName(Names):
 AGGR = OneName("aggregator", AGGR_NAMES)
 BACKBONE = OneName("backbone", tuple(BACKBONES))
 AGGRS = Names("aggregator", AGGR_NAMES)
+aggrs = click.option(
+    "--aggr",
+    "aggrs",
+    type=AGGRS,
+    default=",".join(PAPER_AGGRS),
+    help="Aggregators, with commas.",
+)
 BACKBONE_NAMES = Names("backbone", tuple(BACKBONES))
 BACKBONE_HELP = f"Layers: {', '.join(BACKBONES)}."
 

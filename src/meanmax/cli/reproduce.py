@@ -34,7 +34,7 @@ from meanmax.experiments.paper_tables import paper_counts
 from meanmax.experiments.reproduction import Reproduction, some_ppi
 from meanmax.experiments.row import Row
 from meanmax.experiments.store import DEFAULT_STORE
-from meanmax.experiments.tables import AGGRS, BACKBONES, SETS
+from meanmax.experiments.tables import BACKBONES, SETS
 from meanmax.report.page import write_report
 
 TABLES = {"table2": [2], "table3": [3], "table4": [4], "all": [2, 3, 4]}
@@ -65,13 +65,7 @@ Show = Callable[[Grid | str], None]
     default=",".join(BACKBONES),
     help="Backbones, with commas.",
 )
-@click.option(
-    "--aggr",
-    "aggrs",
-    type=options.AGGRS,
-    default=",".join(AGGRS),
-    help="Aggregators, with commas.",
-)
+@options.aggrs
 @click.option(
     "--split",
     "scheme",
