@@ -87,6 +87,17 @@ def test_the_paper_s_own_graphs_are_named_where_ours_are_others():
     assert "in the paper on its own PPI graphs it is in 1." in summary(found)
 
 
+def test_seeds_on_one_split_are_called_seeds():
+    rows = [
+        row(aggr, seed, 70.0 + seed * (aggr == "lp"), split_hash="one")
+        for aggr in ("none", "lp")
+        for seed in range(3)
+    ]
+    said = summary(claims(2, table(rows, 2, data=["cora"], backbones=["gcn"]).comparisons))
+    assert "paired over seeds, none has seeds enough" in said
+    assert said.endswith("differ in their seeds alone: nothing is said about other nodes.")
+
+
 def test_a_whole_table_can_find_differences():
     rows = []
     for data in SETS:

@@ -12,7 +12,7 @@ from meanmax.experiments.comparison import BASELINE, Comparison
 from meanmax.experiments.paired import Paired, reachable
 from meanmax.experiments.paper_tables import paper_value
 from meanmax.experiments.plain import plain
-from meanmax.experiments.verdict import ALPHA
+from meanmax.experiments.verdict import ALPHA, ONE_SPLIT
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Claim:
         paired (Paired): Ours, paired over splits.
         adjusted_p (float): Corrected for the aggregators of one backbone and data set.
         reachable_p (float): The smallest such value that so many splits could give.
+        one_split (bool): Whether they are seeds on one split.
     """
 
     data: str
@@ -36,6 +37,7 @@ class Claim:
     paired: Paired
     adjusted_p: float
     reachable_p: float
+    one_split: bool
 
     @property
     def holds(self) -> str:
@@ -83,6 +85,7 @@ def _family(number: int, comparison: Comparison) -> list[Claim]:
             pair,
             line.adjusted_p,
             least,
+            comparison.one_split,
         )
         for (line, pair), least in zip(pairs, reach, strict=True)
     ]
@@ -95,11 +98,13 @@ def summary(listed: Sequence[Claim]) -> str:
     up = sum(claim.paired.difference > 0 for claim in listed)
     paper = sum(claim.paper > 0 for claim in listed)
     where = " on its own PPI graphs" if any(claim.data == "ppi-go" for claim in listed) else ""
+    count = "1 comparison" if len(listed) == 1 else f"{len(listed)} comparisons"
     found = [
-        f"Of {len(listed)} comparisons of an aggregator with its baseline, paired over splits, "
-        f"{_judged(listed)}",
+        f"Of {count} of an aggregator with its baseline, paired over splits, {_judged(listed)}",
         f"Its mean is higher in {up}; in the paper{where} it is in {paper}.",
     ]
+    if all(claim.one_split for claim in listed):
+        return f"{' '.join(found).replace('split', 'seed')} {ONE_SPLIT}"
     if any(claim.holds != "too few" for claim in listed):
         found.append("Random splits of one graph overlap: the p-values look surer than they are.")
     return " ".join(found)

@@ -63,6 +63,7 @@ class Comparison:
         lines (list): One for each aggregator, the baseline first.
         verdict (str): What the evidence supports.
         notes (list): What else a reader has to know.
+        one_split (bool): Whether all runs are on one split and differ in their seeds alone.
     """
 
     data: str
@@ -71,6 +72,7 @@ class Comparison:
     lines: list[Line]
     verdict: str
     notes: list[str]
+    one_split: bool
 
     def as_dict(self) -> dict[str, Any]:
         r"""Plain values, with :obj:`None` for what is not a number."""
@@ -123,8 +125,9 @@ def compare(
     ]
     splits = {row.split_hash for row in selected.rows}
     seeds = {row.seed for row in selected.rows}
-    said = verdict(told, baseline=BASELINE, one_split=len(splits) == 1 and len(seeds) > 1)
-    return Comparison(data, backbone, name, lines, said, selected.notes)
+    one = len(splits) == 1 and len(seeds) > 1
+    said = verdict(told, baseline=BASELINE, one_split=one)
+    return Comparison(data, backbone, name, lines, said, selected.notes, one)
 
 
 def mean_and_std(values: Sequence[float]) -> tuple[float, float]:
