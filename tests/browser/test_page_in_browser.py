@@ -185,6 +185,15 @@ def test_fits_a_phone_in_both_themes(open_page, scheme, tmp_path):
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
 
 
+def test_a_long_name_does_not_widen_the_page(browser, tmp_path):
+    name = "a" * 144
+    Store(tmp_path).add(Result(run(1, "none", 0, data=name), {}))
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.goto(write_report(tmp_path).as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    page.close()
+
+
 def test_a_finger_asks_as_a_mouse_does(browser, address):
     context = browser.new_context(viewport={"width": 390, "height": 900}, has_touch=True)
     page = context.new_page()

@@ -19,7 +19,7 @@ from meanmax.experiments.store import Store, StoreError
 from meanmax.report.content import content
 from meanmax.report.evidence import Evidence
 from meanmax.report.nodes import KnownNodes
-from meanmax.report.page import embedded, number, p_value, signed, write_report
+from meanmax.report.page import embedded, number, p_value, render, signed, write_report
 from meanmax.report.tsne import Layout
 
 from ..experiments.made_runs import failed
@@ -244,11 +244,30 @@ def test_layers_of_one_method_have_dashes_of_their_own(tmp_path):
 
 def test_maxness_is_told_for_each_layer(tmp_path):
     for split, value in enumerate((0.2, 0.4)):
-        made = run(split, "lp", split, maxness={"layers.0": value, "layers.1": 0.0})
-        Store(tmp_path).add(Result(made, {}))
+        deep = {f"layers.{layer}": value + layer for layer in (0, 10, 2)}
+        Store(tmp_path).add(Result(run(split, "lp", split, maxness=deep), {}))
     (line,) = shown(tmp_path)["sections"][0]["lines"]
-    assert line["layers"] == [pytest.approx(0.3), 0.0]
-    assert "0.30 · 0.00" in page(tmp_path)
+    assert line["layers"] == pytest.approx([0.3, 2.3, 10.3]), "the tenth comes after the second"
+    assert "0.30 · 2.30 · 10.30" in page(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["several labels", "many classes", "few methods"])
+def test_scatters_say_what_they_cannot_show(tmp_path, kind):
+    store, data = hostile_store(tmp_path)
+    known = KnownNodes([data])
+    (nodes,) = known._known.values()
+    if kind == "several labels":
+        nodes = dataclasses.replace(nodes, classes=np.full(len(nodes.classes), -1))
+    if kind == "many classes":
+        nodes = dataclasses.replace(nodes, class_names=tuple(map(str, range(60))))
+    known._known = dict.fromkeys(known._known, nodes)
+    with mock.patch("meanmax.report.scatter.PANELS", 1 if kind == "few methods" else 8):
+        found = content(Evidence.of(store.folder), known=known)
+    text, scatter = render(found), found["sections"][0]["scatter"]
+    assert (scatter["classes"] is None) == (kind == "several labels")
+    assert ("coloured by class" in text) == (kind != "several labels")
+    assert ("some look alike" in text) == (kind == "many classes")
+    assert ("Not pictured: lp, softmax." in text) == (kind == "few methods")
 
 
 def test_panels_of_many_comparisons_share_the_points_of_the_page(tmp_path):

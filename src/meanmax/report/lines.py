@@ -140,7 +140,7 @@ def _plain(cell: Cell) -> dict[str, Any]:
 def _by_layer(rows: Iterable[Row]) -> list[float | None]:
     r"""The mean maxness of each layer, the first one first; nothing for a single layer."""
     good = [row for row in rows if row.status == "ok"]
-    names = dict.fromkeys(name for row in good for name in row.maxness)
+    names = sorted({name for row in good for name in row.maxness}, key=_layer)
     if len(names) < 2:
         return []
     found = []
@@ -148,6 +148,10 @@ def _by_layer(rows: Iterable[Row]) -> list[float | None]:
         values = [v for row in good if (v := row.maxness.get(name)) is not None]
         found.append(statistics.fmean(values) if values else None)
     return found
+
+
+def _layer(name: str) -> int:
+    return int(name.split(".")[1])
 
 
 def _learned(line: Line) -> list[dict[str, Any]]:

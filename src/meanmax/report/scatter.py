@@ -70,7 +70,7 @@ def scatter(
         "nodes": number,
         "shown": len(chosen),
         "left_out": [row.aggr for row in rows[PANELS:]],
-        "alike": 0 if nodes is None else max(0, len(nodes.class_names) - LOOKS),
+        "alike": nodes is not None and len(nodes.class_names) > LOOKS,
         "number": chosen.tolist(),
         **_names(nodes, chosen),
         "panels": [

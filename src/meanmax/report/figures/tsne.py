@@ -32,10 +32,10 @@ def tsne(evidence: Evidence, asked: Asked | None = None) -> Figure:
 
     Args:
         evidence (Evidence): A store with the embeddings of the runs.
-        asked (Asked, optional): One backbone and one data set, by its name or the path of a
-            person's own graph. (default: GCN on Photo)
+        asked (Asked, optional): One backbone and one data set; for a graph of one's own
+            with its source. (default: GCN on Photo)
     """
-    asked = (asked or Asked()).named(evidence)
+    asked = asked or Asked()
     backbone, data = (asked.backbones or (BACKBONE,))[0], (asked.data or (DATA,))[0]
     chosen = asked.selected(evidence, data)
     split, ready = _fullest_split(evidence, chosen, backbone, asked.aggrs)

@@ -18,7 +18,7 @@ function makeScatter(place) {
   const visible = (panel, i) => !state.hidden.has(groupOf(panel, i)) && (!state.wrongOnly || isWrong(panel, i));
 
   const present = [...new Set(data.panels.flatMap(panel => panel.x.map((_, i) => groupOf(panel, i))))].sort((a, b) => a - b);
-  if (present.length > 24) legend.classList.add("many");
+  if (data.alike) legend.classList.add("many");
   const named = present.some(number => number >= 0);
   for (const number of named ? present : []) {
     const button = toggle("", true, on => {
