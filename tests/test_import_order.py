@@ -36,19 +36,19 @@ def test_parts_import_only_from_their_left():
 @pytest.mark.parametrize(
     "source",
     [
-        "import meanmax.layers.gcn",
-        "import os, meanmax.layers as layers",
-        "from meanmax.layers import GCNConv",
+        "import meanmax.nn.gcn",
+        "import os, meanmax.nn as layers",
+        "from meanmax.nn import GCNConv",
         "from meanmax import layers",
         "from ..layers.gcn import GCNConv",
         "from .. import layers",
-        "def f():\n    from meanmax.layers import GCNConv",
-        "import typing\nif typing.TYPE_CHECKING:\n    from meanmax.layers import GCNConv",
-        "import importlib\nimportlib.import_module('meanmax.layers.gcn')",
-        "import importlib as il\nil.import_module(name='meanmax.layers')",
+        "def f():\n    from meanmax.nn import GCNConv",
+        "import typing\nif typing.TYPE_CHECKING:\n    from meanmax.nn import GCNConv",
+        "import importlib\nimportlib.import_module('meanmax.nn.gcn')",
+        "import importlib as il\nil.import_module(name='meanmax.nn')",
         "from importlib import import_module\nimport_module('..layers', 'meanmax.functional')",
         "from importlib import import_module\nimport_module('..layers', package=__package__)",
-        "__import__('meanmax.layers')",
+        "__import__('meanmax.nn')",
     ],
 )
 def test_an_import_from_the_right_is_found(tmp_path, source):
@@ -62,7 +62,7 @@ def test_imports_from_the_left_and_from_elsewhere_pass(tmp_path):
     source = (
         "import importlib\nimport layers\nfrom meanmax import graph\nfrom . import sums\n"
         "from .sums import total\nfrom ..kernels.form import Form\nimport torch_geometric.data\n"
-        "import meanmax.kernels\nimportlib.import_module('scipy.sparse')\n"
+        "import meanmax.ops\nimportlib.import_module('scipy.sparse')\n"
     )
     package = fake_package(
         tmp_path,

@@ -4,17 +4,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from meanmax import data, functional, layers
-    from meanmax.aggregators import (
-        LpAggregation,
-        PolynomialAggregation,
-        SoftmaxAggregation,
-    )
-    from meanmax.aggregators.maxness import maxness
-    from meanmax.graph import Graph, SparseFeatures
-    from meanmax.kernels import use_backend
-    from meanmax.models import NodeModel, build_model
-    from meanmax.training import NodeClassifier
+    from meanmax import (data, functional, nn)
+    from meanmax.aggr import (LpAggregation, PolynomialAggregation, SoftmaxAggregation)
+    from meanmax.aggr.maxness import maxness
+    from meanmax.graph import (Graph, SparseFeatures)
+    from meanmax.ops import use_backend
+    from meanmax.nn.models_init import (NodeModel, build_model)
+    from meanmax.train import NodeClassifier
 
 __version__ = "0.1.0"
 
@@ -29,7 +25,7 @@ __all__ = [
     "build_model",
     "data",
     "functional",
-    "layers",
+    "nn",
     "maxness",
     "use_backend",
 ]
@@ -38,14 +34,14 @@ __all__ = [
 _PLACES = {
     "Graph": "graph",
     "SparseFeatures": "graph",
-    "use_backend": "kernels",
-    "LpAggregation": "aggregators",
-    "PolynomialAggregation": "aggregators",
-    "SoftmaxAggregation": "aggregators",
-    "maxness": "aggregators",
-    "NodeModel": "models",
-    "build_model": "models",
-    "NodeClassifier": "training",
+    "use_backend": "ops",
+    "LpAggregation": "aggr",
+    "PolynomialAggregation": "aggr",
+    "SoftmaxAggregation": "aggr",
+    "maxness": "aggr",
+    "NodeModel": "nn",
+    "build_model": "nn",
+    "NodeClassifier": "train",
 }
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from meanmax.bench.competitors import COMPETITORS, PASSES, Competitor
+from meanmax.study.bench.competitors import (COMPETITORS, PASSES, Competitor)
 from meanmax.cli import main
 
 SMALL = "bench --quick --nodes 60 --no-memory --repeats 1".split()

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from meanmax.cli import main
-from meanmax.experiments.store import Store
+from meanmax.study.store.store import Store
 
 QUICK = ["--splits", "3", "--jobs", "1", "--set", "epochs=8", "--aggr", "none,softmax"]
 

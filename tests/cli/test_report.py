@@ -3,7 +3,7 @@ import webbrowser
 from click.testing import CliRunner
 
 from meanmax.cli import main
-from meanmax.experiments.store import Store
+from meanmax.study.store.store import Store
 
 from ..report.made_pages import ATTACK, fill
 

@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from meanmax.cli import main
-from meanmax.experiments.exports import export_rows
-from meanmax.experiments.row import Row
-from meanmax.experiments.settings_files import settings_for
-from meanmax.experiments.store import Store
+from meanmax.study.store.exports import export_rows
+from meanmax.study.runs.row import Row
+from meanmax.study.settings.settings import settings_for
+from meanmax.study.store.store import Store
 
 WORDS = ["table2", "--data", "karate", "--splits", "2", "--jobs", "1", "--set", "epochs=5"]
 

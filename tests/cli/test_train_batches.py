@@ -10,9 +10,9 @@ import torch
 from click.testing import CliRunner
 
 from meanmax import NodeClassifier
-from meanmax.batching import open_folder
+from meanmax.scale import open_folder
 from meanmax.cli import main
-from meanmax.data import load, make_split
+from meanmax.data import (load, make_split)
 
 from .killing import epochs_before_the_kill
 
@@ -121,7 +121,7 @@ def test_a_checkpoint_of_other_batches_is_refused(tmp_path):
     out = ("--data", "karate", "--out", tmp_path / "m.zip", *QUICK)
     state = tmp_path / "m.zip.checkpoint"
     fine("train", *out, *CLUSTERS)
-    from meanmax.training import Checkpoint
+    from meanmax.train import Checkpoint
 
     Checkpoint(state, run="other").write({})
     said = message("train", *out, "--force", *CLUSTERS)

@@ -7,7 +7,7 @@ from contextlib import closing
 from click.testing import CliRunner
 
 from meanmax.cli import main
-from meanmax.experiments.store import Store
+from meanmax.study.store.store import Store
 
 QUICK = ["--data", "karate", "--aggr", "softmax", "--budget", "3", "--splits", "2"]
 QUICK += ["--jobs", "1", "--set", "epochs=4", "--set", "per=layer", "--set", "nonlinear=first"]

@@ -3,8 +3,8 @@ import pytest
 import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 
-from meanmax.data import load, statistics
-from meanmax.data.amazon import read_amazon
+from meanmax.data import (load, statistics)
+from meanmax.data.benchmarks.amazon import read_amazon
 from meanmax.data.errors import DataError
 from meanmax.data.fingerprint import fingerprint
 

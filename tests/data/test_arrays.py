@@ -5,7 +5,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from meanmax.data.arrays import read_npy, read_npz, read_zip
+from meanmax.data.files import (read_npy, read_npz, read_zip)
 from meanmax.data.errors import DataError
 
 from .mutate import only_clear_errors
@@ -81,7 +81,7 @@ def test_a_shape_that_does_not_fit_is_refused_before_memory_is_taken(shape):
 
 
 def test_a_member_that_claims_too_much_is_refused(monkeypatch):
-    monkeypatch.setattr("meanmax.data.arrays.MOST_BYTES", 1000)
+    monkeypatch.setattr("meanmax.data.files.MOST_BYTES", 1000)
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("bomb", bytes(1001))

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from meanmax.data.catalog import CATALOG
+from meanmax.data.fetch.catalog import CATALOG
 
 from .real import FOLDER, needs_planetoid
 

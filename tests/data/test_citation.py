@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch_geometric.io import read_planetoid_data
 
-from meanmax.data import load, statistics
-from meanmax.data.citation import read_citation
-from meanmax.data.cora_text import CLASSES, read_cora_text
+from meanmax.data import (load, statistics)
+from meanmax.data.benchmarks.citation_citation import read_citation
+from meanmax.data.benchmarks.cora_text import (CLASSES, read_cora_text)
 from meanmax.data.errors import DataError
 from meanmax.data.fingerprint import fingerprint
 

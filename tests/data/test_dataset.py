@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from meanmax.data import Dataset, Split
+from meanmax.data import (Dataset, Split)
 from meanmax.data.errors import DataError
 
 FIELDS = {

@@ -1,6 +1,6 @@
 import pytest
 
-from meanmax.data import CATALOG, Dataset, load
+from meanmax.data import (CATALOG, Dataset, load)
 from meanmax.data.errors import DataError
 
 
@@ -35,7 +35,7 @@ def own(monkeypatch):
         asked.append(path)
         return load("karate")
 
-    monkeypatch.setattr("meanmax.data.own.read_own", read_own)
+    monkeypatch.setattr("meanmax.data.readers.read_own", read_own)
     return asked
 
 

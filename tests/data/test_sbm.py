@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import torch
 
-from meanmax.data import load, statistics
+from meanmax.data import (load, statistics)
 from meanmax.data.errors import DataError
 from meanmax.data.fingerprint import fingerprint
-from meanmax.data.sbm import sbm
+from meanmax.data.benchmarks.sbm import sbm
 
 
 def test_counts_are_exact():
@@ -44,7 +44,7 @@ def test_the_seed_fixes_everything():
 
 
 def test_many_chunks_give_a_graph_too(monkeypatch):
-    monkeypatch.setattr("meanmax.data.sbm._CHUNK", 64)
+    monkeypatch.setattr("meanmax.data.benchmarks.sbm._CHUNK", 64)
     found = statistics(sbm(200, 1000))
     assert (found.edges, found.self_loops) == (1000, 0)
 

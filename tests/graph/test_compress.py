@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meanmax.graph import compress
-from meanmax.graph.compress import expand, index_dtype, pointer, to_csc, to_csr
+from meanmax.graph.compress import (expand, index_dtype, pointer, to_csc, to_csr)
 
 
 @st.composite

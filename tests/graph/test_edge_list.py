@@ -4,7 +4,7 @@ import gzip
 import pytest
 import torch
 
-from meanmax.graph import Graph, edge_list
+from meanmax.graph import (Graph, edge_list)
 
 EDGES = [[0, 2, 1, 0], [1, 0, 1, 3]]
 WEIGHTS = [0.5, 2.0, 1e-3, 0.0]

@@ -5,8 +5,8 @@ import scipy.sparse
 import torch
 
 from meanmax import SparseFeatures
-from meanmax.layers import Linear
-from meanmax.layers.linear import dropout
+from meanmax.nn import Linear
+from meanmax.nn.linear import dropout
 
 DENSE = torch.tensor([[0.0, 2.0, 0.0, -1.0], [0.0, 0.0, 0.0, 0.0], [3.0, 0.0, 0.0, 4.0]])
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.ray
 DRIVER = """
 import json, os, sys, time
 from pathlib import Path
-from meanmax.experiments.engine import in_parallel
+from meanmax.study.runs.engine import in_parallel
 
 folder, threads = Path(sys.argv[1]), int(sys.argv[2])
 

@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console, Group
 from rich.table import Table
 
-from meanmax.data import CATALOG, Dataset, Statistics
-from meanmax.data.own import Problem
+from meanmax.data import (CATALOG, Dataset, Statistics)
+from meanmax.data.readers import Problem
 
 WIDTH = 130
 COUNTED = (

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from meanmax.cli.run_bars import run_bar
-from meanmax.experiments.execute import Task
-from meanmax.experiments.fill import Workers, fill
-from meanmax.experiments.row import Row
-from meanmax.experiments.store import Store
+from meanmax.study.runs.execute import Task
+from meanmax.study.runs.run_missing import (Workers, fill)
+from meanmax.study.runs.row import Row
+from meanmax.study.store.store import Store
 
 
 def filled(

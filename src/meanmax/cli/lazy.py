@@ -14,23 +14,23 @@ class LazyGroup(click.Group):
     r"""All commands by name: where each is, and what it does in a line."""
 
     places: dict[str, tuple[str, str]] = {
-        "bench": ("meanmax.cli.bench:bench", "Time the aggregators or layers beside their peers."),
-        "compare": ("meanmax.cli.compare:compare", "Train aggregators on the same splits."),
-        "data": ("meanmax.cli.data:data", "List, show, fetch, check and pack data sets."),
-        "figure": ("meanmax.cli.figure:figure", "Draw figures from stored runs."),
+        "bench": ("meanmax.cli.commands.bench:bench", "Time the aggregators or layers beside their peers."),
+        "compare": ("meanmax.cli.commands.compare:compare", "Train aggregators on the same splits."),
+        "data": ("meanmax.cli.commands.data:data", "List, show, fetch, check and pack data sets."),
+        "figure": ("meanmax.cli.commands.figure:figure", "Draw figures from stored runs."),
         "partition": (
-            "meanmax.cli.partition:partition",
+            "meanmax.cli.commands.partition:partition",
             "Cut a graph into parts for several processes.",
         ),
-        "predict": ("meanmax.cli.predict:predict", "Predict classes with a saved model."),
-        "report": ("meanmax.cli.report:report", "Make a page of stored runs."),
-        "reproduce": ("meanmax.cli.reproduce:reproduce", "Make the paper's tables anew."),
-        "results": ("meanmax.cli.results:results", "Show, export and merge runs."),
-        "train": ("meanmax.cli.train:train", "Train one model and save it."),
-        "tune": ("meanmax.cli.tune:tune", "Search settings on validation nodes."),
+        "predict": ("meanmax.cli.commands.predict:predict", "Predict classes with a saved model."),
+        "report": ("meanmax.cli.commands.report:report", "Make a page of stored runs."),
+        "reproduce": ("meanmax.cli.commands.reproduce:reproduce", "Make the paper's tables anew."),
+        "results": ("meanmax.cli.commands.results:results", "Show, export and merge runs."),
+        "train": ("meanmax.cli.commands.train:train", "Train one model and save it."),
+        "tune": ("meanmax.cli.commands.tune:tune", "Search settings on validation nodes."),
     }
 
-    unlisted: dict[str, str] = {"bench-large": "meanmax.cli.bench_large:bench_large"}
+    unlisted: dict[str, str] = {"bench-large": "meanmax.cli.commands.bench_large:bench_large"}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         r"""All names."""

@@ -10,17 +10,17 @@ from typing import Any, TypeVar
 
 import click
 
-from meanmax.cli.data_options import as_json, data_dir, directed
+from meanmax.cli.data_options import (as_json, data_dir, directed)
 from meanmax.data import DataError
 from meanmax.data.splits import SCHEMES
-from meanmax.experiments.engine import ENGINES, EngineError
-from meanmax.experiments.rules import check_settings_name
-from meanmax.experiments.settings_files import NAMES, SettingsError, parse_overrides
-from meanmax.experiments.store import DEFAULT_STORE, StoreError
-from meanmax.experiments.tables import AGGRS as PAPER_AGGRS
-from meanmax.layers.neighbourhood import AGGREGATORS
-from meanmax.models import BACKBONES, PEERS
-from meanmax.training import CheckpointError, TrainingError
+from meanmax.study.runs.engine import (ENGINES, EngineError)
+from meanmax.study.settings.rules import check_settings_name
+from meanmax.study.settings.settings import (NAMES, SettingsError, parse_overrides)
+from meanmax.study.store.store import (DEFAULT_STORE, StoreError)
+from meanmax.study.paper.tables import AGGRS as PAPER_AGGRS
+from meanmax.nn.neighbourhood import AGGREGATORS
+from meanmax.nn.models_init import (BACKBONES, PEERS)
+from meanmax.train import (CheckpointError, TrainingError)
 
 __all__ = [
     "as_json",

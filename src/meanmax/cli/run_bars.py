@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from meanmax.experiments.row import Row
+from meanmax.study.runs.row import Row
 
 
 @contextmanager

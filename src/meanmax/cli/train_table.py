@@ -9,10 +9,10 @@ import numpy as np
 from rich.console import Group
 from rich.table import Table
 
-from meanmax.cli.epoch_bar import learned_texts
-from meanmax.data import Dataset, Split
+from meanmax.cli.progress import learned_texts
+from meanmax.data import (Dataset, Split)
 from meanmax.graph import Graph
-from meanmax.training import NodeClassifier
+from meanmax.train import NodeClassifier
 
 
 def judged(

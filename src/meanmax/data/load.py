@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from os import PathLike
 
-from meanmax.data.catalog import CATALOG
+from meanmax.data.fetch.catalog import CATALOG
 from meanmax.data.dataset import Dataset
 from meanmax.data.errors import DataError
 from meanmax.data.progress import Progress
@@ -32,7 +32,7 @@ def load(
 
     Args:
         name_or_path (str or PathLike): A name of :obj:`CATALOG`; :obj:`sbm:` with options of
-            :func:`meanmax.data.sbm.sbm`; or the file or folder of a graph of one's own. A path
+            :func:`meanmax.data.benchmarks.sbm.sbm`; or the file or folder of a graph of one's own. A path
             without separator or suffix is taken for a name if there is such a name: write
             :obj:`./cora` for a folder of that name.
         data_dir (str or PathLike, optional): A folder to look through first, and to write
@@ -52,11 +52,11 @@ def load(
     if by_name and name in CATALOG:
         return _load_by_name(name, data_dir, download, progress)
     if by_name:
-        from meanmax.data.sbm import sbm_from_options
+        from meanmax.data.benchmarks.sbm import sbm_from_options
 
         return sbm_from_options(options)
     if _is_path(name) or not isinstance(name_or_path, str):
-        from meanmax.data.own import read_own
+        from meanmax.data.readers.read import read_own
 
         return read_own(name_or_path, directed=directed, progress=progress)
     raise DataError(unknown_name(name))
@@ -100,14 +100,14 @@ def _load_by_name(
 ) -> Dataset:
     entry = CATALOG[name]
     if entry.kind == "generated":
-        from meanmax.data.sbm import sbm_from_options
+        from meanmax.data.benchmarks.sbm import sbm_from_options
 
         return sbm_from_options("")
     if entry.kind == "embedded":
-        from meanmax.data.embedded import EMBEDDED
+        from meanmax.data.benchmarks.embedded import EMBEDDED
 
         return EMBEDDED[name]()
-    from meanmax.data.sources import contents
+    from meanmax.data.fetch.sources import contents
 
     files = contents(name, data_dir=data_dir, download=download, progress=progress)
     return _reader(name)(name, files)
@@ -115,13 +115,13 @@ def _load_by_name(
 
 def _reader(name: str) -> Callable[[str, dict[str, bytes]], Dataset]:
     if name in ("cora", "citeseer", "pubmed"):
-        from meanmax.data.citation import read_citation
+        from meanmax.data.benchmarks.citation_citation import read_citation
 
         return read_citation
     if name in ("photo", "computers"):
-        from meanmax.data.amazon import read_amazon
+        from meanmax.data.benchmarks.amazon import read_amazon
 
         return read_amazon
-    from meanmax.data.ppi import read_ppi
+    from meanmax.data.benchmarks.ppi import read_ppi
 
     return read_ppi

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from meanmax.data.arrays import read_npz
+from meanmax.data.files import read_npz
 from meanmax.data.dataset import Dataset
 from meanmax.data.errors import DataError
 from meanmax.data.refuse import refusing

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from meanmax.graph import Graph
-from meanmax.kernels.edge_weight import own_weight, with_heads
-from meanmax.kernels.form import LOWER_BOUND, PARAMETER
-from meanmax.kernels.scaling import NotFiniteError
+from meanmax.ops.edge_weight import (own_weight, with_heads)
+from meanmax.ops.spec import (LOWER_BOUND, PARAMETER)
+from meanmax.ops.scaling import NotFiniteError
 
 HALF = (torch.float16, torch.bfloat16)
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from meanmax.functional.arguments import as_features, as_weight, check_finite
+from meanmax.functional.arguments import (as_features, as_weight, check_finite)
 from meanmax.graph import Graph
-from meanmax.kernels import neighbour_max, weighted_sum
-from meanmax.kernels.edge_weight import own_weight, row_totals
-from meanmax.kernels.precision import precision_of
-from meanmax.kernels.scaling import LARGEST_FEATURE, saturate
+from meanmax.ops import (neighbour_max, weighted_sum)
+from meanmax.ops.edge_weight import (own_weight, row_totals)
+from meanmax.ops.precision import precision_of
+from meanmax.ops.scaling import (LARGEST_FEATURE, saturate)
 
 Rule = Callable[[Tensor, Graph, Tensor | None, str | None], Tensor]
 

@@ -6,8 +6,8 @@ from torch import Tensor
 
 from meanmax.functional.tilted import tilted
 from meanmax.graph import Graph
-from meanmax.kernels import Form
-from meanmax.kernels.form import Shift, Sign
+from meanmax.ops import Form
+from meanmax.ops.spec import (Shift, Sign)
 
 
 def lp(

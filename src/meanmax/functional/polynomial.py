@@ -6,8 +6,8 @@ from torch import Tensor
 
 from meanmax.functional.tilted import tilted
 from meanmax.graph import Graph
-from meanmax.kernels import Form
-from meanmax.kernels.form import Normalize, Sign
+from meanmax.ops import Form
+from meanmax.ops.spec import (Normalize, Sign)
 
 
 def polynomial(

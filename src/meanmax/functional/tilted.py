@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from meanmax.functional.arguments import as_features, as_origin, as_parameter, as_weight
+from meanmax.functional.arguments import (as_features, as_origin, as_parameter, as_weight)
 from meanmax.graph import Graph
-from meanmax.kernels import Form, tilted_aggregate
-from meanmax.kernels.form import Sign, check_choice
+from meanmax.ops import (Form, tilted_aggregate)
+from meanmax.ops.spec import (Sign, check_choice)
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from meanmax.graph import checks
-from meanmax.graph.compress import index_dtype, to_csr
-from meanmax.graph.sizes import as_batch, check_edges_within, find_sizes, ranges_of_batch
+from meanmax.graph.compress import (index_dtype, to_csr)
+from meanmax.graph.sizes import (as_batch, check_edges_within, find_sizes, ranges_of_batch)
 from meanmax.graph.structure import Structure
-from meanmax.graph.weights import normalized, with_self_loops
+from meanmax.graph.weights import (normalized, with_self_loops)
 
 
 class EdgeList(NamedTuple):

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from meanmax.graph.build import EdgeList, build, build_from_csr
-from meanmax.graph.checks import Normalize, NumNodes, SelfLoops, as_weight
-from meanmax.graph.convert import edges_of_data, edges_of_networkx, edges_of_scipy
+from meanmax.graph.build import (EdgeList, build, build_from_csr)
+from meanmax.graph.checks import (Normalize, NumNodes, SelfLoops, as_weight)
+from meanmax.graph.convert import (edges_of_data, edges_of_networkx, edges_of_scipy)
 from meanmax.graph.edge_list import read_edge_list
-from meanmax.graph.join import join_structures, join_weights
+from meanmax.graph.join import (join_structures, join_weights)
 from meanmax.graph.structure import Structure
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ class Graph:
     @property
     def local(self) -> Graph:
         r"""What kernels compute on: the graph itself, unless it is a
-        :class:`~meanmax.distributed.DistributedGraph`.
+        :class:`~meanmax.scale.distributed_init.DistributedGraph`.
         """
         return self
 

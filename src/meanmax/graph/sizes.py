@@ -7,8 +7,8 @@ from typing import Any
 from torch import Tensor
 from torch_geometric import EdgeIndex
 
-from meanmax.graph.checks import as_index, as_sizes, check_batch
-from meanmax.graph.compress import expand, pointer
+from meanmax.graph.checks import (as_index, as_sizes, check_batch)
+from meanmax.graph.compress import (expand, pointer)
 
 
 def as_batch(batch: Any) -> tuple[Tensor, Tensor] | None:

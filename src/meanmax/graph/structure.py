@@ -9,7 +9,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from meanmax.graph.compress import Csc, expand, to_csc
+from meanmax.graph.compress import (Csc, expand, to_csc)
 
 
 @final

@@ -1,0 +1,239 @@
+r"""What the three aggregators share: a learnable parameter, PyG's call, and the call on a graph."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+from torch.nn import Module, Parameter
+from torch_geometric.nn.aggr import Aggregation
+
+from meanmax.aggr.maxness import maxness
+from meanmax.aggr.messages import (Messages, as_messages)
+from meanmax.aggr.parameter import (Domain, Per, Reparam, Start, shape_of, start_values)
+from meanmax.graph import Graph
+from meanmax.ops.dropout import dropout
+from meanmax.ops.spec import (LOWER_BOUND, PARAMETER, Kind, Sign)
+
+Maybe: TypeAlias = Tensor | None
+
+
+class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
+    r"""Base of the aggregators: it holds one parameter and hands it to a function of the core.
+
+    Args:
+        kind (str): Which aggregator it is.
+        start (float, sequence or Tensor): The start value of the parameter, or one for each.
+        learn (bool): Whether it is learned.
+        per (str): :obj:`"layer"`, :obj:`"head"` or :obj:`"channel"`.
+        heads (int, optional): The number of heads, for :obj:`per="head"`.
+        channels (int, optional): The number of channels, for :obj:`per="channel"`.
+        reparam (str): See :class:`~meanmax.aggr.parameter.Domain`.
+        upper (float, optional): The upper bound, for :obj:`reparam="sigmoid"`.
+        edge_dropout (float): The share of edges, or messages, left out at random in training.
+    """
+
+    raw: Tensor
+    sign: Sign = "shift"
+
+    def __init__(
+        self,
+        kind: Kind,
+        start: Start,
+        *,
+        learn: bool,
+        per: Per,
+        heads: int | None,
+        channels: int | None,
+        reparam: Reparam,
+        upper: float | None,
+        edge_dropout: float,
+    ) -> None:
+        super().__init__()
+        self.edge_dropout = _check_share(edge_dropout)
+        self.learn = bool(learn)
+        self.per = per
+        self.heads = heads
+        self.channels = channels
+        self.domain = Domain(PARAMETER[kind], LOWER_BOUND[kind], reparam, upper)
+        values = start_values(start, shape_of(per, heads, channels), self.domain.name)
+        # Plain numbers: a tensor here would neither move with the module nor be saved with it.
+        self._start_raw: list[float] = self.domain.raw(values).reshape(-1).tolist()
+        raw = torch.empty(values.shape)
+        if self.learn:
+            self.raw = Parameter(raw)
+        else:
+            self.register_buffer("raw", raw)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        r"""Sets the parameter back to its start value."""
+        with torch.no_grad():
+            start = torch.tensor(self._start_raw, dtype=torch.float64, device="cpu")
+            self.raw.copy_(start.view(self.raw.shape))
+
+    @property
+    def value(self) -> Tensor:
+        r"""The parameter in its domain: :obj:`[]`, :obj:`[heads]` or :obj:`[channels]`."""
+        return self.domain.value(self.raw)
+
+    def forward(
+        self,
+        x: Tensor,
+        index: Tensor | Graph | None = None,
+        ptr: Tensor | None = None,
+        dim_size: int | None = None,
+        dim: int = -2,
+        *,
+        weight: Tensor | None = None,
+    ) -> Tensor:
+        r"""Aggregates messages by group, or features over a graph.
+
+        Args:
+            x (Tensor): Messages, :obj:`[*, num_messages, *]`; with a graph the features of its
+                sources, :obj:`[num_src, channels]` or :obj:`[num_src, heads, channels]`.
+            index (Tensor or Graph): The group of each message, in any order, or a graph.
+            ptr (Tensor, optional): The first message of each group, where messages are grouped;
+                used in place of :obj:`index`. (default: :obj:`None`)
+            dim_size (int, optional): The number of groups. (default: as many as are needed)
+            dim (int, optional): The dimension of the messages. Dimensions before it are a batch,
+                those after it are features. (default: :obj:`-2`)
+            weight (Tensor, optional): The weight :math:`a \geq 0` of each message,
+                :obj:`[num_messages]` or :obj:`[num_messages, heads]`; with a graph, of each edge
+                in the order of :obj:`graph.edge_index`. (default: the graph's own, or 1)
+        """
+        if isinstance(index, Graph):
+            _check_graph_call(ptr, dim_size, dim)
+            weight = self._dropped(index, weight)
+            return self._aggregate(x, index, self._spread(tuple(x.shape[1:])), weight, None)
+        return self._aggregate_messages(x, as_messages(x, index, ptr, dim_size, dim, weight))
+
+    def on_graph(self, x: Tensor, graph: Graph, weight: Maybe = None, mu: Maybe = None) -> Tensor:
+        r"""Aggregates over a graph as in evaluation: no edge is left out, and no hook runs.
+
+        Args:
+            x (Tensor): Features of the sources.
+            graph (Graph): The graph, or a part of one.
+            weight (Tensor, optional): Edge weights. (default: the graph's own, or 1)
+            mu (Tensor, optional): :math:`\mu` of the whole graph, where this is a part of
+                it; see :attr:`has_mu`. (default: the minimum of :obj:`x`)
+        """
+        return self._aggregate(x, graph, self._spread(tuple(x.shape[1:])), weight, mu)
+
+    @property
+    def has_mu(self) -> bool:
+        r"""Whether the formula measures features from :math:`\mu`, the minimum of all of them."""
+        return self.domain.name != PARAMETER["softmax"] and self.sign == "shift"
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def __call__(
+        self,
+        x: Tensor,
+        index: Tensor | Graph | None = None,
+        ptr: Tensor | None = None,
+        dim_size: int | None = None,
+        dim: int = -2,
+        *,
+        weight: Tensor | None = None,
+    ) -> Tensor:
+        r"""Runs :meth:`forward` and its hooks."""
+        for name, value in (("x", x), ("index", index), ("ptr", ptr)):
+            if not isinstance(value, Tensor | Graph | None) or (name == "x" and value is None):
+                raise ValueError(f"'{name}' must be a tensor (got {type(value).__name__})")
+        out: Tensor
+        if isinstance(index, Graph):
+            # PyG's own call reads the groups' number from index; hooks run in Module's.
+            out = Module.__call__(self, x, index, ptr, dim_size, dim, weight=weight)
+        else:
+            out = super().__call__(x, index, ptr, dim_size, dim, weight=weight)
+        return out
+
+    def maxness(self, x: Tensor, graph: Graph, weight: Tensor | None = None) -> Tensor:
+        r"""Where between mean and max it stands on its input; see :func:`meanmax.maxness`."""
+        return maxness(self, x, graph, weight=weight)
+
+    @abstractmethod
+    def _aggregate(
+        self, x: Tensor, graph: Graph, theta: Tensor, weight: Maybe, mu: Maybe
+    ) -> Tensor:
+        r"""Calls the function of the core; :obj:`mu` is only for those that have one."""
+
+    @abstractmethod
+    def _options(self) -> dict[str, str]:
+        r"""The options of the formula, in the order of the signature."""
+
+    def _aggregate_messages(self, x: Tensor, given: Messages) -> Tensor:
+        theta = self._spread(given.features)
+        if math.prod(given.out_shape) == 0:
+            # x is empty: its sum adds nothing, and keeps the result in the autograd graph.
+            return x.new_zeros(given.out_shape) + x.sum()
+        if len(given.features) > 2 and theta.dim() > 0:
+            theta = theta.expand(given.features).reshape(given.x.shape[1:])
+        weight = self._dropped(given.graph, given.weight)
+        return self._aggregate(given.x, given.graph, theta, weight, None).view(given.out_shape)
+
+    def _dropped(self, graph: Graph, weight: Tensor | None) -> Tensor | None:
+        r"""Weights of which some are 0 in training, all heads of an edge together."""
+        if not self.training or self.edge_dropout == 0:
+            return weight
+        if weight is None:
+            weight = graph.edge_weight
+        kept = dropout(torch.ones(graph.num_edges, device=graph.device), self.edge_dropout)
+        if weight is None:
+            return kept
+        return weight * kept.to(weight.dtype).view(-1, *[1] * (weight.dim() - 1))
+
+    def _spread(self, features: tuple[int, ...]) -> Tensor:
+        r"""The parameter in a shape that broadcasts against one message."""
+        value = self.value
+        if self.per == "layer":
+            return value
+        if self.per == "head":
+            if len(features) >= 2 and features[-2] == value.numel():
+                return value.unsqueeze(-1)  # [heads, 1]
+            raise ValueError(
+                f"per='head' with heads={value.numel()} needs features of shape "
+                f"[..., {value.numel()}, channels] (got {list(features)})"
+            )
+        if value.numel() == (features[-1] if features else 1):
+            return value
+        if value.numel() == math.prod(features):
+            return value.view(features)
+        raise ValueError(
+            f"per='channel' with channels={value.numel()} needs features of shape "
+            f"[..., {value.numel()}] or as many over all dimensions (got {list(features)})"
+        )
+
+    def __repr__(self) -> str:
+        facts: dict[str, object] = {"learn": self.learn, "per": self.per}
+        facts["reparam"] = self.domain.reparam
+        if self.domain.upper is not None:
+            facts["upper"] = self.domain.upper
+        facts |= self._options()
+        if self.edge_dropout:
+            facts["edge_dropout"] = self.edge_dropout
+        listed = ", ".join(f"{name}={fact!r}" for name, fact in facts.items())
+        return f"{type(self).__name__}({self.domain.name}={_shown(self.value)}, {listed})"
+
+
+def _check_graph_call(ptr: Tensor | None, dim_size: int | None, dim: int) -> None:
+    if ptr is not None or dim_size is not None or dim not in (-2, 0):
+        raise ValueError(
+            f"a Graph defines the groups and their number, and nodes are the first dimension: "
+            f"leave out 'ptr', 'dim_size' and 'dim' (got dim_size={dim_size!r}, dim={dim!r})"
+        )
+
+
+def _check_share(value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+        raise ValueError(f"'edge_dropout' must be in [0, 1) (got {value!r})")
+    return float(value)
+
+
+def _shown(value: Tensor) -> str:
+    low, high = (float(f"{float(end):.4g}") for end in value.detach().aminmax())
+    shown = repr(low) if low == high else f"{low!r}…{high!r}"
+    return shown if value.dim() == 0 else f"{shown} (n={value.numel()})"

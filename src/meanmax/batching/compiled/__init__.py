@@ -1,1 +1,0 @@
-r"""Compiled loops over rows of compressed graphs."""

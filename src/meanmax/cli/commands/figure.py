@@ -1,0 +1,143 @@
+r"""The command :obj:`meanmax figure`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from meanmax.cli import options
+from meanmax.cli.data_tables import print_out
+from meanmax.study.settings.settings import NAMES
+from meanmax.study.store.store import DEFAULT_STORE
+from meanmax.study.report.evidence import Evidence
+from meanmax.study.report.figures import (DPI, FIGURES, FORMATS, Asked, NothingToShow, pictures, write_figure)
+
+DEFAULT_OUT = "meanmax-figures"
+
+
+def _words(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(w.strip() for text in value for w in text.split(",") if w.strip()))
+
+
+@click.command()
+@click.argument("name", required=False, type=click.Choice([*FIGURES, "all"]))
+@click.option("--list", "listed", is_flag=True, help="List the figures.")
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path),
+    default=Path(DEFAULT_STORE),
+    help="Folder of the runs, or a file that they were exported to.",
+)
+@click.option(
+    "--data",
+    multiple=True,
+    callback=_words,
+    metavar="NAMES",
+    help="Data sets, with commas, by name or by the path of a graph of your own. [default: the "
+    "figure's own]",
+)
+@click.option(
+    "--backbone",
+    "backbones",
+    type=options.BACKBONE_NAMES,
+    help="Backbones, with commas. [default: the figure's own]",
+)
+@options.aggrs
+@click.option(
+    "--settings",
+    "settings_name",
+    type=click.Choice(NAMES),
+    default="published",
+    help="Settings file that the runs were made with.",
+)
+@options.overrides
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(DEFAULT_OUT),
+    help="Folder for the files.",
+)
+@click.option(
+    "--format",
+    "formats",
+    type=options.Names("format", FORMATS),
+    default=",".join(FORMATS),
+    help="Formats, with commas.",
+)
+@click.option("--dpi", type=click.IntRange(30, 1200), default=DPI, help="Dots to an inch of PNG.")
+@options.data_dir
+def figure(
+    name: str | None,
+    listed: bool,
+    store: Path,
+    data: tuple[str, ...],
+    backbones: list[str] | None,
+    aggrs: list[str],
+    settings_name: str,
+    pairs: tuple[str, ...],
+    out: Path,
+    formats: list[str],
+    dpi: int,
+    data_dir: Path | None,
+    silent: bool = False,
+) -> None:
+    r"""Draw a figure, or all of them, from stored runs.
+
+    Nothing is run: where runs are missing, the command that makes them is printed. With 'all',
+    what can be drawn is.
+    """
+    if listed:
+        print_out(_list())
+        return
+    if name is None:
+        raise click.UsageError(f"name a figure: {', '.join(FIGURES)}, or 'all'.")
+    asked = Asked(
+        data=data,
+        backbones=tuple(backbones or ()),
+        aggrs=tuple(aggrs),
+        settings_name=settings_name,
+        overrides=options.parsed(pairs),
+        data_dir=data_dir,
+    )
+    chosen = list(FIGURES) if name == "all" else [name]
+    with options.clear_errors():
+        needed = any(FIGURES[one].needs_runs for one in chosen)
+        evidence = Evidence.of(store) if needed else Evidence.nothing()
+        made, missing = _drawn(chosen, evidence, asked.named(evidence), out, formats, dpi)
+    for path in () if silent else made:
+        click.echo(path)
+    told = "\n".join(f"{stem}: {reason}" for stem, reason in missing.items())
+    if missing and (name != "all" or not made):
+        raise click.ClickException(told)
+    if missing:
+        click.echo(f"Not drawn:\n{told}", err=True)
+
+
+def _drawn(
+    names: list[str], evidence: Evidence, asked: Asked, out: Path, formats: list[str], dpi: int
+) -> tuple[list[Path], dict[str, str]]:
+    r"""The files that were written, and why other pictures were not."""
+    made: list[Path] = []
+    missing: dict[str, str] = {}
+    console = Console(stderr=True)
+    for name in names:
+        for stem, one in pictures(name, asked).items():
+            try:
+                with console.status(f"drawing {stem}"):
+                    drawn = FIGURES[name].draw(evidence, one)
+                    files = write_figure(drawn, out, stem, formats, dpi=dpi)
+            except NothingToShow as reason:
+                missing[stem] = str(reason)
+                continue
+            made += files
+    return made, missing
+
+
+def _list() -> Table:
+    table = Table("figure", "shows")
+    for name, kind in FIGURES.items():
+        table.add_row(name, kind.what)
+    return table

@@ -1,0 +1,238 @@
+r"""The command :obj:`meanmax reproduce`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from meanmax.cli import options
+from meanmax.cli.data_bars import data_bars
+from meanmax.cli.data_tables import print_out
+from meanmax.cli.commands.figure import (DEFAULT_OUT, figure)
+from meanmax.cli.filled import filled
+from meanmax.cli.tables import Grid
+from meanmax.cli.commands.paper_table import (claims_grid, clusters_grid, counts_grid, effects_grid, results_grid)
+from meanmax.data import (CATALOG, load, statistics)
+from meanmax.study.paper.ablation import ablation
+from meanmax.study.runs.check import (check_methods, check_splits)
+from meanmax.study.paper.claims import (claims, summary)
+from meanmax.study.runs.execute import Task
+from meanmax.study.store.exports import read_rows
+from meanmax.study.runs.run_missing import Workers
+from meanmax.study.paper.paper_tables import paper_counts
+from meanmax.study.paper.reproduction import (Reproduction, some_ppi)
+from meanmax.study.runs.row import Row
+from meanmax.study.store.store import DEFAULT_STORE
+from meanmax.study.paper.tables import (BACKBONES, SETS)
+from meanmax.study.report.page import write_report
+
+TABLES = {"table2": [2], "table3": [3], "table4": [4], "all": [2, 3, 4]}
+WHAT = ("table1", "table2", "table3", "table4", "figures", "ablation", "all")
+Show = Callable[[Grid | str], None]
+
+
+@click.command()
+@click.argument("what", type=click.Choice(WHAT))
+@click.option(
+    "--settings",
+    "settings_name",
+    type=options.SETTINGS,
+    default="published",
+    help=options.SETTINGS_HELP,
+)
+@click.option("--splits", type=options.POSITIVE, default=10, help="Splits, from seed 0 on.")
+@click.option(
+    "--data",
+    type=options.Names("data set", tuple(CATALOG)),
+    default=None,
+    help="Data sets, with commas. [default: those of the table]",
+)
+@click.option(
+    "--backbone",
+    "backbones",
+    type=options.BACKBONE_NAMES,
+    default=",".join(BACKBONES),
+    help="Backbones, with commas.",
+)
+@options.aggrs
+@click.option(
+    "--split",
+    "scheme",
+    metavar="SCHEME",
+    help=f"{options.SCHEME_HELP} [default: the paper's]",
+)
+@options.overrides
+@options.workers
+@options.artefacts
+@options.store
+@options.data_dir
+@click.option("--no-run", is_flag=True, help="Print what the rows of the store give, run nothing.")
+@click.option(
+    "--figures-dir",
+    "figures",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(DEFAULT_OUT),
+    help="Folder for the figures.",
+)
+@click.option("--markdown", is_flag=True, help="Print tables in Markdown.")
+@options.as_json
+@click.pass_context
+def reproduce(
+    ctx: click.Context,
+    what: str,
+    settings_name: str,
+    splits: int,
+    data: list[str] | None,
+    backbones: list[str],
+    aggrs: list[str],
+    scheme: str | None,
+    pairs: tuple[str, ...],
+    jobs: int | None,
+    threads: int,
+    engine: str,
+    retry_failed: bool,
+    artefacts: bool,
+    store: Path,
+    data_dir: Path | None,
+    no_run: bool,
+    figures: Path,
+    markdown: bool,
+    print_json: bool,
+) -> None:
+    r"""Make the paper's tables and figures anew; tables stand beside the paper's numbers.
+
+    Tables 2 and 3 are of the same runs. Runs that are in the store are not made again: the same
+    command goes on where it was interrupted. With --no-run the store may also be a file of rows
+    that `meanmax results export` has written.
+    """
+    wish = Reproduction(
+        tables=TABLES.get(what, []),
+        ablation=what in ("ablation", "all"),
+        figures=what in ("figures", "all"),
+        data=data or [],
+        backbones=backbones,
+        aggrs=aggrs,
+        splits=splits,
+        scheme=scheme,
+        settings_name=settings_name,
+        overrides=options.parsed(pairs),
+        data_dir=data_dir,
+        store=store if store.is_dir() and store != Path(DEFAULT_STORE) else None,
+    )
+    _refuse_without_effect(ctx, what)
+    if data and what != "all" and any(not wish.sets(number) for number in wish.tables):
+        raise click.UsageError(f"{what} has no column for {', '.join(data)}: leave out --data")
+    wish = replace(wish, tables=[number for number in wish.tables if wish.sets(number)])
+    found: dict[str, Any] = {}
+    show = _shower(markdown, print_json)
+    with options.clear_errors():
+        if what in ("table1", "all"):
+            found["table1"] = _counts(data or [*SETS, some_ppi(data_dir)], data_dir, show)
+        if what != "table1":
+            if not no_run:
+                _run(wish, store, Workers(jobs, threads, engine), retry_failed, artefacts)
+                click.echo(f"To look at: {write_report(store, data_dir=data_dir)}", err=True)
+            rows = read_rows(store)
+            for number in wish.tables:
+                found[f"table{number}"] = _table(wish, rows, number, show)
+            if wish.ablation:
+                ablated = ablation(rows, wish.ablation_sets(), wish.splits)
+                found["ablation"] = [effect.as_dict() for effect in ablated.effects]
+                show(effects_grid(ablated.effects))
+                for note in ablated.notes:
+                    show(note)
+                _show_missing(wish.missing_in_ablation(ablated.effects), "Lines", wish.splits, show)
+    if wish.figures:
+        ctx.invoke(
+            figure, name="all", store=store, data_dir=data_dir, out=figures, silent=print_json
+        )
+    if print_json:
+        click.echo(json.dumps(found, indent=1, allow_nan=False))
+
+
+def _refuse_without_effect(ctx: click.Context, what: str) -> None:
+    r"""Options that have no say: ablation and figures are of the published settings."""
+    fixed = ["settings_name", "pairs", "backbones", "aggrs", "scheme"]
+    fixed += ["splits", "no_run"] if what == "table1" else []
+    for name in fixed if what in ("ablation", "figures", "table1") else ():
+        if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
+            option = next(p.opts[0] for p in ctx.command.params if p.name == name)
+            raise click.UsageError(f"{option} has no effect on '{what}': leave it out")
+
+
+def _run(
+    wish: Reproduction, folder: Path, workers: Workers, retry_failed: bool, artefacts: bool
+) -> None:
+    tasks: list[Task] = []
+    with data_bars() as progress:
+        for plan in wish.plans():
+            dataset = load(plan.data.source, data_dir=wish.data_dir, progress=progress)
+            own = plan.tasks(dataset)
+            check_splits(own, dataset)
+            check_methods(own, dataset)
+            tasks += own
+            if unused := plan.without_effect(dataset):
+                click.echo(f"No effect here: {', '.join(unused)}.", err=True)
+    filled(folder, tasks, workers, retry_failed=retry_failed, artefacts=artefacts)
+
+
+def _table(wish: Reproduction, rows: Sequence[Row], number: int, show: Show) -> dict[str, Any]:
+    tabled = wish.table(rows, number)
+    listed = claims(number, tabled.comparisons)
+    show(results_grid(tabled, wish.described()))
+    if number == 3:
+        show(clusters_grid(tabled))
+    if listed:
+        show(claims_grid(listed))
+    show(summary(listed))
+    for note in tabled.notes:
+        show(note)
+    commands = wish.missing(tabled)
+    _show_missing(commands, "Cells", wish.splits, show)
+    return {
+        "settings": wish.settings_name,
+        "overrides": wish.overrides,
+        "cells": [cell.as_dict() for cell in tabled.cells],
+        "claims": [claim.as_dict() for claim in listed],
+        "summary": summary(listed),
+        "notes": tabled.notes,
+        "missing": commands,
+    }
+
+
+def _show_missing(commands: Sequence[str], what: str, splits: int, show: Show) -> None:
+    if commands:
+        listing = "\n".join(f"    {command}" for command in commands)
+        show(f"{what} with fewer than {splits} runs are filled by:\n\n{listing}\n")
+
+
+def _counts(names: Sequence[str], data_dir: Path | None, show: Show) -> dict[str, Any]:
+    with data_bars() as progress:
+        counted = {
+            name: statistics(load(name, data_dir=data_dir, progress=progress)) for name in names
+        }
+    show(counts_grid(counted))
+    found = {}
+    for name, own in counted.items():
+        paper = paper_counts("ppi" if name == "ppi-go" else name)
+        found[name] = {"ours": asdict(own), "paper": None if paper is None else paper._asdict()}
+    return found
+
+
+def _shower(markdown: bool, silent: bool) -> Show:
+    def show(what: Grid | str) -> None:
+        if silent:
+            return
+        if isinstance(what, str):
+            click.echo(what + "\n" if markdown else what)
+        elif markdown:
+            click.echo(what.markdown())
+        else:
+            print_out(what.for_terminal())
+
+    return show

@@ -1,0 +1,83 @@
+r"""Amazon Photo and Computers, the npz files of gnn-benchmark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import torch
+
+from meanmax.data.files import read_npz
+from meanmax.data.dataset import Dataset
+from meanmax.data.errors import DataError
+from meanmax.data.matrices import (checked_csr, largest_component, undirected)
+from meanmax.data.refuse import refusing
+from meanmax.graph import SparseFeatures
+
+_CLASSES = {
+    "photo": (
+        "Film Photography",
+        "Digital Cameras",
+        "Binoculars & Scopes",
+        "Lenses",
+        "Tripods & Monopods",
+        "Video Surveillance",
+        "Lighting & Studio",
+        "Flashes",
+    ),
+    "computers": (
+        "Desktops",
+        "Data Storage",
+        "Laptops",
+        "Monitors",
+        "Computer Components",
+        "Video Projectors",
+        "Routers",
+        "Tablets",
+        "Networking Products",
+        "Webcams",
+    ),
+}
+_PARTS = ("data", "indices", "indptr", "shape")
+_KEYS = (*(f"adj_{part}" for part in _PARTS), *(f"attr_{part}" for part in _PARTS), "labels")
+_NOTES = (
+    "The largest connected component, edges undirected, self-loops removed.",
+    "Features as released: 0 or 1 for each word of the reviews.",
+)
+
+
+def read_amazon(name: str, files: dict[str, bytes]) -> Dataset:
+    r"""Prepares a graph of products: the largest connected component of the undirected graph, in
+    the order of the file. Features stay as they are.
+
+    Args:
+        name (str): :obj:`photo` or :obj:`computers`.
+        files (dict): The content of the npz file by its name.
+    """
+    ((what, content),) = files.items()
+    arrays = read_npz(content, _KEYS, what)
+    with refusing(what):
+        adjacency, words = (_matrix(arrays, prefix, what) for prefix in ("adj", "attr"))
+        label = arrays["labels"]
+        sizes = (*adjacency.shape, words.shape[0])
+        if label.ndim != 1 or label.dtype.kind not in "iu" or set(sizes) != {label.size}:
+            raise DataError(f"'{what}' must hold one label for each of {sizes[0]} nodes")
+        if label.size == 0 or label.min() < 0 or label.max() >= len(_CLASSES[name]):
+            raise DataError(f"'{what}' must have labels from 0 to {len(_CLASSES[name]) - 1}")
+        keep = largest_component(adjacency)
+        edges = scipy.sparse.coo_array(adjacency[keep][:, keep])
+        return Dataset(
+            name,
+            SparseFeatures.from_scipy(words[keep]),
+            torch.from_numpy(label[keep].astype(np.int64)),
+            undirected(edges.row, edges.col, keep.size),
+            class_names=_CLASSES[name],
+            notes=_NOTES,
+            scheme="amazon",
+        )
+
+
+def _matrix(arrays: dict[str, np.ndarray], prefix: str, what: str) -> Any:
+    data, indices, indptr, shape = (arrays[f"{prefix}_{part}"] for part in _PARTS)
+    return checked_csr(data, indices, indptr, shape, what)

@@ -1,0 +1,115 @@
+r"""Planetoid's eight files of a citation graph."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+import torch
+
+from meanmax.data.dataset import UNLABELLED
+from meanmax.data.errors import DataError
+from meanmax.data.refuse import refusing
+from meanmax.data.split import Split
+from meanmax.data.benchmarks.unpickle import unpickle
+
+_MOST_GAPS = 1000  # of the test ids; Citeseer has 15
+
+
+class Citations(NamedTuple):
+    r"""A citation graph as released, before preparation.
+
+    Args:
+        x (csr_array): Words of each paper.
+        y (ndarray): Its class, -1 where none is known.
+        source (ndarray): One end of each citation.
+        target (ndarray): The other end.
+        split (Split): Planetoid's public split.
+    """
+
+    x: Any
+    y: np.ndarray
+    source: np.ndarray
+    target: np.ndarray
+    split: Split
+
+
+def read_planetoid(name: str, files: dict[str, bytes]) -> Citations:
+    r"""Puts the rows of the test nodes where :obj:`test.index` says. An id that is missing there
+    (15 in Citeseer) is a node without words and without label.
+
+    Args:
+        name (str): :obj:`cora`, :obj:`citeseer` or :obj:`pubmed`.
+        files (dict): The content of :obj:`ind.NAME.x` and the other seven files by their names.
+    """
+    parts = {key.removeprefix(f"ind.{name}."): content for key, content in files.items()}
+    with refusing(f"ind.{name}.*", "get the eight files again"):
+        allx, tx = (_matrix(parts[key], f"ind.{name}.{key}") for key in ("allx", "tx"))
+        ally, ty = (_classes(parts[key], f"ind.{name}.{key}") for key in ("ally", "ty"))
+        trained = _classes(parts["y"], f"ind.{name}.y").size
+        test = _test_ids(parts["test.index"], ally.size, f"ind.{name}.test.index")
+        if (allx.shape[0], tx.shape[0], tx.shape[0]) != (ally.size, ty.size, test.size):
+            raise DataError(f"the files ind.{name}.* disagree on the number of nodes")
+        num_nodes = max(ally.size, int(test.max(initial=-1)) + 1)
+        row = np.full(num_nodes, ally.size + ty.size)  # a row of zeros, for missing ids
+        row[: ally.size] = np.arange(ally.size)
+        row[test] = ally.size + np.arange(test.size)
+        blank = scipy.sparse.csr_array((1, allx.shape[1]), dtype=allx.dtype)
+        x = scipy.sparse.csr_array(scipy.sparse.vstack([allx, tx, blank]))[row]
+        y = np.concatenate([ally, ty, [UNLABELLED]])[row]
+        ends = _citations(parts["graph"], num_nodes, f"ind.{name}.graph")
+        return Citations(x, y, *ends, public_split(trained, np.sort(test)))
+
+
+def public_split(trained: int, test: np.ndarray) -> Split:
+    r"""Planetoid's split: the first nodes train, the next 500 validate."""
+    train, val = torch.arange(trained), torch.arange(trained, trained + 500)
+    return Split(train, val, torch.from_numpy(test), "public")
+
+
+def _matrix(content: bytes, what: str) -> Any:
+    matrix = unpickle(content, what)
+    if not isinstance(matrix, scipy.sparse.csr_array):
+        raise DataError(f"'{what}' must hold a sparse matrix (got {type(matrix).__name__})")
+    return matrix
+
+
+def _classes(content: bytes, what: str) -> np.ndarray:
+    one_hot = unpickle(content, what)
+    if not isinstance(one_hot, np.ndarray) or one_hot.ndim != 2 or one_hot.shape[1] == 0:
+        raise DataError(f"'{what}' must hold a matrix of classes")
+    total = one_hot.sum(axis=1)
+    if not np.isin(one_hot, (0, 1)).all() or (total > 1).any():
+        raise DataError(f"'{what}' must have at most one 1 in each row and zeros elsewhere")
+    return np.where(total == 1, one_hot.argmax(axis=1), UNLABELLED).astype(np.int64)
+
+
+def _test_ids(content: bytes, first: int, what: str) -> np.ndarray:
+    words = content.split()
+    if not all(word.isdigit() and len(word) < 10 for word in words):
+        raise DataError(f"'{what}' must hold one whole number on each line")
+    ids = np.array([int(word) for word in words], np.int64)
+    if np.unique(ids).size != ids.size or ids.min(initial=first) < first:
+        raise DataError(f"'{what}' must hold distinct numbers from {first} on")
+    if ids.max(initial=first) >= first + ids.size + _MOST_GAPS:
+        raise DataError(f"'{what}' skips more than {_MOST_GAPS} nodes")
+    return ids
+
+
+def _citations(content: bytes, num_nodes: int, what: str) -> tuple[np.ndarray, np.ndarray]:
+    graph = unpickle(content, what)
+    if not isinstance(graph, dict) or not all(isinstance(ends, list) for ends in graph.values()):
+        raise DataError(f"'{what}' must hold a dictionary of lists")
+    source = np.repeat(_integers(list(graph), what), [len(ends) for ends in graph.values()])
+    target = _integers([end for ends in graph.values() for end in ends], what)
+    for ends in (source, target):
+        if ends.size and (ends.min() < 0 or ends.max() >= num_nodes):
+            raise DataError(f"'{what}' cites a node outside the {num_nodes} nodes")
+    return source, target
+
+
+def _integers(values: list[Any], what: str) -> np.ndarray:
+    if not all(type(value) is int for value in values):
+        raise DataError(f"'{what}' must hold whole numbers")
+    return np.array(values, np.int64)

@@ -1,0 +1,208 @@
+r"""The data set out of its parts, and what its owner should know about it."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse
+import torch
+
+from meanmax.data.dataset import Dataset
+from meanmax.data.readers.parts import (TEST, TRAIN, VAL, Edges, Nodes, Parts)
+from meanmax.data.readers.problems import Findings
+from meanmax.data.split import Split
+from meanmax.graph import SparseFeatures
+
+PER_CLASS = 20
+
+
+def assemble(parts: Parts, directed: bool, findings: Findings) -> Dataset:
+    r"""Brings edges to a canonical order and checks what only the whole shows.
+
+    Args:
+        parts (Parts): What a reader found.
+        directed (bool): Whether edges point one way.
+        findings (Findings): Where problems go; an error among them is raised here.
+    """
+    nodes, edges = parts.nodes, parts.edges
+    _note_edges(nodes, edges, directed, findings)
+    _check_labels(nodes, findings)
+    split = _split(nodes, findings)
+    findings.stop_on_errors()
+    source, target, weight = simple_edges(edges, nodes.count, directed)
+    ptr = np.array([0, nodes.count]) if nodes.graph_ptr is None else nodes.graph_ptr
+    sparse = scipy.sparse.issparse(nodes.x)
+    way = "directed as listed" if directed else "undirected, each edge both ways"
+    return Dataset(
+        name=parts.name,
+        x=SparseFeatures.from_scipy(nodes.x) if sparse else torch.from_numpy(nodes.x),
+        y=torch.from_numpy(nodes.labels.y),
+        edge_index=torch.from_numpy(np.stack([source, target])),
+        edge_weight=None if weight is None else torch.from_numpy(weight),
+        class_names=nodes.labels.names,
+        node_ids=nodes.ids,
+        graph_ptr=torch.from_numpy(ptr.astype(np.int64)),
+        split=split,
+        notes=(
+            f"own graph from {parts.nodes.file}",
+            f"edges {way}, repeated ones merged",
+            *map(str, findings.notes),
+        ),
+    )
+
+
+def simple_edges(
+    edges: Edges, num_nodes: int, directed: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    r"""Each edge once, sorted by target and source; of repeated ones the largest weight counts.
+
+    Args:
+        edges (Edges): As they stand in the file.
+        num_nodes (int): The number of nodes.
+        directed (bool): If not, each edge is added the other way round as well.
+    """
+    code = edges.target * num_nodes + edges.source
+    weight = edges.weight
+    if not directed:
+        code = np.concatenate([code, edges.source * num_nodes + edges.target])
+        weight = None if weight is None else np.concatenate([weight, weight])
+    if weight is None:
+        code = np.unique(code)
+    else:
+        order = np.argsort(code, kind="stable")
+        code, start = np.unique(code[order], return_index=True)
+        weight = np.maximum.reduceat(weight[order], start) if start.size else weight
+    return code % max(num_nodes, 1), code // max(num_nodes, 1), weight
+
+
+def _note_edges(nodes: Nodes, edges: Edges, directed: bool, findings: Findings) -> None:
+    if edges.says_directed and not directed:
+        message = "calls its edges directed, and they are read as undirected"
+        findings.note(
+            edges.file,
+            None,
+            message,
+            "pass directed=True, or --directed to the command, to keep them",
+        )
+    loops = np.flatnonzero(edges.source == edges.target)
+    if loops.size:
+        message = f"{_count(loops.size, 'self-loop')} kept"
+        line = edges.line(int(loops[0]))
+        findings.note(edges.file, line, message, "remove them if they mean nothing")
+    _note_repeated(nodes, edges, findings)
+    if edges.weight is not None and not directed:
+        _note_two_weights(nodes, edges, edges.weight, findings)
+    touched = np.zeros(nodes.count, bool)
+    between = edges.source != edges.target
+    touched[edges.source[between]] = touched[edges.target[between]] = True
+    alone = np.flatnonzero(~touched)
+    if alone.size:
+        names = (alone if nodes.ids is None else nodes.ids[alone])[:5].tolist()
+        message = f"{_count(alone.size, 'node')} without edges ({', '.join(map(repr, names))}"
+        message += ", …)" if alone.size > 5 else ")"
+        findings.note(nodes.file, None, message, "they learn from their own features only")
+
+
+def _note_repeated(nodes: Nodes, edges: Edges, findings: Findings) -> None:
+    code = edges.target * nodes.count + edges.source
+    order = np.argsort(code, kind="stable")
+    again = order[1:][np.diff(code[order]) == 0]
+    if again.size:
+        message = f"{_count(again.size, 'repeated edge')} merged"
+        line = edges.line(int(again.min()))
+        findings.note(edges.file, line, message, "sum weights yourself if repeats should count")
+
+
+def _note_two_weights(nodes: Nodes, edges: Edges, weight: np.ndarray, findings: Findings) -> None:
+    low, high = np.minimum(edges.source, edges.target), np.maximum(edges.source, edges.target)
+    code = low * nodes.count + high
+    order = np.argsort(code, kind="stable")
+    differ = (np.diff(code[order]) == 0) & (np.diff(weight[order]) != 0)
+    if differ.any():
+        message = f"{_count(int(differ.sum()), 'edge')} listed again with another weight"
+        line = edges.line(int(order[1:][differ].min()))
+        findings.note(edges.file, line, message, "the largest counts, in both directions")
+
+
+def _check_labels(nodes: Nodes, findings: Findings) -> None:
+    known = nodes.labels.known
+    if not known.any():
+        findings.note(nodes.file, None, "no node has a label",
+                      "enough to predict with a trained model, not to train one")  # fmt: skip
+        return
+    if nodes.labels.y.ndim > 1:
+        _note_one_hot(nodes, known, findings)
+        return
+    counts = np.bincount(nodes.labels.y[known], minlength=len(nodes.labels.names))
+    if np.count_nonzero(counts) == 1:
+        name = nodes.labels.names[int(counts.argmax())]
+        findings.error(nodes.file, None, f"all labels are the one class {name!r}",
+                       "label nodes of at least two classes")  # fmt: skip
+    if counts.max() == 1:
+        _report_distinct(nodes, int(counts.sum()), findings)
+    if nodes.split is None:
+        _note_small_classes(nodes, counts, findings)
+
+
+def _report_distinct(nodes: Nodes, count: int, findings: Findings) -> None:
+    """Gephi and others call the name that they display at a node its label."""
+    if count > 1:
+        report = findings.error if count > PER_CLASS else findings.note
+        message = f"each of {count:,} labels stands at one node only, like a name and not a class"
+        advice = "if it is what a program displays, rename it, and call the class 'label'"
+        report(nodes.file, None, message, advice)
+
+
+def _note_small_classes(nodes: Nodes, counts: np.ndarray, findings: Findings) -> None:
+    small = np.flatnonzero(counts <= PER_CLASS)
+    if not small.size:
+        return
+    shown = [f"{nodes.labels.names[number]!r}: {counts[number]}" for number in small[:5]]
+    verb = "class has" if small.size == 1 else "classes have"
+    message = f"{small.size:,} {verb} {PER_CLASS} or fewer labelled nodes ({', '.join(shown)}"
+    message += ", …)" if small.size > 5 else ")"
+    advice = (
+        f"the usual split trains on {PER_CLASS} of each class: a 'split' of yours may fit better"
+    )
+    findings.note(nodes.file, None, message, advice)
+
+
+def _note_one_hot(nodes: Nodes, known: np.ndarray, findings: Findings) -> None:
+    if nodes.labels.y.shape[1] > 1 and (nodes.labels.y[known].sum(1) == 1).all():
+        findings.note(nodes.file, None, "every node has exactly one of the labels",
+                      "if they are classes, write one column 'label'")  # fmt: skip
+
+
+def _split(nodes: Nodes, findings: Findings) -> Split | None:
+    if nodes.split is None:
+        return None
+    blind = np.flatnonzero((nodes.split >= 0) & ~nodes.labels.known)
+    if blind.size:
+        message = f"{_count(blind.size, 'node')} of the split without label"
+        findings.note(nodes.file, None, message, "left out of the split, to be predicted")
+    used = np.where(nodes.labels.known, nodes.split, -1)
+    train, val, test = (np.flatnonzero(used == part) for part in (TRAIN, VAL, TEST))
+    if not train.size and nodes.labels.known.any():
+        findings.error(nodes.file, None, "the split trains on no labelled node",
+                       "mark some of them 'train'")  # fmt: skip
+    elif not val.size:
+        findings.note(nodes.file, None, "the split has no validation nodes",
+                      "mark some 'val': models are selected on them")  # fmt: skip
+    _note_divided_graphs(nodes, used, findings)
+    parts = [torch.from_numpy(part) for part in (train, val, test)]
+    return Split(parts[0], parts[1], parts[2], name="own")
+
+
+def _note_divided_graphs(nodes: Nodes, used: np.ndarray, findings: Findings) -> None:
+    if nodes.graph_ptr is None or nodes.graph_ptr.size < 3:
+        return
+    graph = np.repeat(np.arange(nodes.graph_ptr.size - 1), np.diff(nodes.graph_ptr))
+    pairs = np.unique(np.stack([graph, used])[:, used >= 0], axis=1)
+    divided = np.flatnonzero(np.bincount(pairs[0]) > 1)
+    if divided.size:
+        message = f"the split divides {_count(divided.size, 'graph')} (the first is number "
+        message += f"{divided[0] + 1}), so that parts of it see each other"
+        findings.note(nodes.file, None, message, "put all nodes of a graph in one part")
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"

@@ -1,0 +1,120 @@
+r"""Linear maps and dropout of features that may be sparse."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, final
+
+import torch
+from torch import Tensor
+
+from meanmax.graph import SparseFeatures
+from meanmax.ops import (Drop, numba_serves)
+from meanmax.ops import dropout as drop
+from meanmax.ops import sparse_product as product
+
+Features: TypeAlias = Tensor | SparseFeatures
+
+
+@final
+class Linear(torch.nn.Linear):
+    r"""A linear map :math:`x W^\top + b` of dense or sparse features.
+
+    A product with sparse features costs what is stored, forward and backward.
+
+    Args:
+        in_channels (int): Channels of the input.
+        out_channels (int): Channels of the output.
+        bias (bool, optional): Whether :math:`b` is added. (default: :obj:`True`)
+        init (str, optional): :obj:`"glorot"` as PyG's GCN and GAT, or :obj:`"uniform"` as
+            :class:`torch.nn.Linear`. (default: :obj:`"uniform"`)
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        bias: bool = True,
+        init: Literal["glorot", "uniform"] = "uniform",
+    ) -> None:
+        self.init = init
+        super().__init__(in_channels, out_channels, bias)
+
+    def reset_parameters(self) -> None:
+        r"""Draws new weights."""
+        super().reset_parameters()
+        if self.init == "glorot":
+            torch.nn.init.xavier_uniform_(self.weight)
+
+    def forward(self, x: Features) -> Tensor:
+        r"""Maps :obj:`[num_nodes, in_channels]` to :obj:`[num_nodes, out_channels]`."""
+        out = self.without_bias(x)
+        return out if self.bias is None else out + self.bias
+
+    def without_bias(self, x: Features) -> Tensor:
+        r"""The linear map alone."""
+        self._check(x)
+        if isinstance(x, Tensor):
+            return torch.nn.functional.linear(x, self.weight)
+        out: Tensor = sparse_product(x, self.weight)
+        return out
+
+    def _check(self, x: Features) -> None:
+        if x.size(-1) != self.in_features:
+            raise ValueError(
+                f"'x' has {x.size(-1)} channels, but the layer was built for {self.in_features}"
+            )
+        if not x.dtype.is_floating_point:
+            raise ValueError(f"'x' must be floating-point (got {x.dtype}): pass x.float()")
+        same = x.dtype == self.weight.dtype or not isinstance(x, Tensor)
+        if not same and not torch.is_autocast_enabled(self.weight.device.type):
+            raise ValueError(
+                f"'x' is {x.dtype}, but the layer's weights are {self.weight.dtype}: pass "
+                f"x.to({self.weight.dtype}), or convert the model with model.to({x.dtype})"
+            )
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def sparse_product(x: SparseFeatures, weight: Tensor) -> Tensor:
+    r""":math:`x W^\top` for a weight :obj:`[out_channels, in_channels]`, differentiable in it and
+    in the stored values.
+    """
+    dtype = weight.dtype if weight.dtype == torch.float64 else torch.float32
+    with torch.autocast(weight.device.type, enabled=False):
+        out = product(x, weight.t().to(dtype).contiguous())
+    return out.to(weight.dtype)
+
+
+def dropout(x: Features, rate: float, training: bool) -> Features:
+    r"""Dropout; of sparse features on the values that are stored.
+
+    Args:
+        x (Tensor or SparseFeatures): The features.
+        rate (float): The probability of a value to become 0.
+        training (bool): Whether to do anything at all.
+    """
+    if not training or rate == 0.0:
+        return x
+    if isinstance(x, Tensor):
+        return fast_dropout(x, rate, training)
+    if numba_serves(x.stored):
+        return SparseFeatures(x.graph, x.value, Drop.draw(rate))
+    return x.with_value(fast_dropout(x.value, rate, training))
+
+
+def fast_dropout(x: Tensor, rate: float, training: bool) -> Tensor:
+    r"""Dropout of a dense tensor."""
+    if not training or rate == 0.0:
+        return x
+    out: Tensor = _drop(x, rate)
+    return out
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def _drop(x: Tensor, rate: float) -> Tensor:
+    return drop(x, rate)
+
+
+def as_dense(x: Features) -> Tensor:
+    r"""The features as a dense tensor."""
+    return x if isinstance(x, Tensor) else x.to_dense()

@@ -1,0 +1,307 @@
+r"""A stack of layers that gives every node an output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from torch.nn import BatchNorm1d, Module, ModuleList, Parameter
+from torch.nn.functional import elu, relu
+
+from meanmax.graph import Graph
+from meanmax.nn.cat_cat import CATConv
+from meanmax.nn.gat import GATConv
+from meanmax.nn.gcn import GCNConv
+from meanmax.nn.gin import GINConv
+from meanmax.nn.masked_gcn import MaskedGCNConv
+from meanmax.nn.sage import SAGEConv
+from meanmax.nn.cat import (StructuralEmbedding, fit_structure, structure_loss)
+from meanmax.nn.conv import as_graph
+from meanmax.nn.linear import (Features, as_dense, dropout)
+from meanmax.nn.neighbourhood import Neighbourhood
+from meanmax.nn.registry import Activation
+from meanmax.nn.receptive_field import (Field, Needs, field_of)
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": relu,
+    "elu": elu,
+    "none": lambda h: h,
+}
+# From how many steps away a node's output comes: masks of neighbours come from theirs.
+REACH = {CATConv: 1, GATConv: 1, GCNConv: 1, GINConv: 1, MaskedGCNConv: 2, SAGEConv: 1}
+
+
+@final
+class NodeModel(Module):
+    r"""Layers one after the other, made by :func:`build_model`.
+
+    .. math::
+        H^{(k)} = \sigma \big( \mathrm{norm}( \mathrm{layer}_k(\mathrm{dropout}(H^{(k-1)})) +
+        \mathrm{skip}_k(H^{(k-1)}) ) \big)
+
+    where the last layer has neither norm nor activation.
+
+    Args:
+        layers (sequence): The layers.
+        skips (sequence): What stands beside each layer, or :obj:`None`.
+        norms (sequence): The norm after each hidden layer, or :obj:`None`.
+        activation (str): What hidden layers end with.
+        dropout (float): Dropout of each layer's input.
+        drops_input (bool): Whether layers apply it themselves.
+        structure (StructuralEmbedding, optional): CAT's embeddings of the one graph it is trained
+            on; without, they are fitted to each graph.
+        structure_channels (int): The channels of embeddings that are fitted.
+        structure_weight (float): :math:`\lambda` of the embeddings' loss.
+    """
+
+    def __init__(
+        self,
+        layers: Sequence[Module],
+        *,
+        skips: Sequence[Module | None],
+        norms: Sequence[Module | None],
+        activation: Activation,
+        dropout: float,
+        drops_input: bool,
+        structure: StructuralEmbedding | None,
+        structure_channels: int,
+        structure_weight: float,
+    ) -> None:
+        super().__init__()
+        self.layers = ModuleList(layers)
+        self.skips = ModuleList([skip or torch.nn.Identity() for skip in skips])
+        self.norms = ModuleList([norm or torch.nn.Identity() for norm in norms])
+        self.has_skip = tuple(skip is not None for skip in skips)
+        self.activation = activation
+        self.dropout = dropout
+        self.drops_input = drops_input
+        self.structure = structure
+        self.structure_channels = structure_channels
+        self.structure_weight = structure_weight
+
+    def reset_parameters(self) -> None:
+        r"""Draws new weights everywhere and sets aggregators back to their start."""
+        for module in (*self.layers, *self.skips, *self.norms, self.structure):
+            reset = getattr(module, "reset_parameters", None)
+            if reset is not None:
+                reset()
+
+    def forward(
+        self, x: Features, graph: Graph | Tensor, *, structure: Tensor | None = None
+    ) -> Tensor:
+        r"""The output of every node, before any softmax, :obj:`[num_nodes, out_channels]`.
+
+        Args:
+            x (Tensor or SparseFeatures): :obj:`[num_nodes, in_channels]`.
+            graph (Graph or Tensor): The graph as it is: layers add self-loops and normalise
+                themselves. PyG's :obj:`edge_index` is prepared anew at each call.
+            structure (Tensor, optional): CAT's embeddings of the graph's nodes, in place of the
+                model's own. (default: :obj:`None`)
+        """
+        return self._run(x, graph, structure)[-1]
+
+    def on_field(self, x: Features, field: Field, *, structure: Tensor | None = None) -> Tensor:
+        r"""The output of some nodes alone, as :meth:`forward` gives it for all of them.
+
+        Outputs and gradients are the same, for less work; dropout draws other numbers of the same
+        kind.
+
+        Args:
+            x (Tensor or SparseFeatures): The features of :obj:`field.nodes`.
+            field (Field): What :meth:`field` has given for the nodes that are asked for.
+            structure (Tensor, optional): See :meth:`forward`; for all nodes of the whole graph.
+                (default: :obj:`None`)
+        """
+        if field.needs != self._needs():
+            raise ValueError("this field was made for another model: make it with model.field")
+        return self._run(x, field, structure)[-1]
+
+    def field(self, graph: Graph, nodes: Tensor) -> Field | None:
+        r"""What the outputs of some nodes depend on, for :meth:`on_field`: their neighbours'
+        neighbours, and no row of any layer that they do not need.
+
+        :obj:`None` where there is no less work, as where most of the graph is needed, or
+        where it cannot be told what is: with norms over nodes and with layers or modules of one's
+        own, on a batch, on a part of a graph that is spread over processes, or with weights that
+        carry a gradient.
+
+        Args:
+            graph (Graph): The graph as it is.
+            nodes (Tensor): The nodes, ascending, each once, int64.
+        """
+        learned = graph.weight is not None and graph.weight.requires_grad
+        needs = self._needs()
+        if needs is None or not graph.is_whole or graph.num_graphs != 1 or learned:
+            return None
+        return field_of(graph, nodes, needs)
+
+    def hidden(self, x: Features, graph: Graph, *, structure: Tensor | None = None) -> list[Tensor]:
+        r"""What every hidden layer ends with, :obj:`[num_nodes, hidden]` each; the arguments are
+        those of :meth:`forward`.
+        """
+        return self._run(x, graph, structure)[:-1]
+
+    @torch.no_grad()
+    def embed(
+        self, x: Features, graph: Graph | Tensor, *, structure: Tensor | None = None
+    ) -> Tensor:
+        r"""The last hidden embedding of every node, without dropout and without gradient; the
+        output itself if there is one layer.
+        """
+        with _evaluation(self):
+            return self._run(x, graph, structure)[-2:][0]
+
+    @torch.no_grad()
+    def maxness(
+        self, x: Features, graph: Graph | Tensor, *, structure: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        r"""Where between mean (0) and max (1) the aggregation of each layer stands on this input,
+        per channel: :obj:`"layers.0"`, ...; see :func:`meanmax.maxness`.
+        """
+        found: dict[str, Tensor] = {}
+
+        def measure(name: str) -> Callable[..., None]:
+            def hook(module: Neighbourhood, args: tuple[Any, ...], _: Tensor) -> None:
+                found[name] = module.maxness(*args)
+
+            return hook
+
+        hooks = [
+            _aggregation(layer).register_forward_hook(measure(f"layers.{index}"))
+            for index, layer in enumerate(self.layers)
+        ]
+        try:
+            with _evaluation(self):
+                self._run(x, graph, structure)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return found
+
+    def learned(self) -> dict[str, Tensor]:
+        r"""The parameters of the aggregators in their domains: :obj:`"layers.0.p"`, ..."""
+        values = {}
+        for index, layer in enumerate(self.layers):
+            aggregator = _aggregation(layer).learned
+            if aggregator is not None:
+                name = f"layers.{index}.{aggregator.domain.name}"
+                values[name] = aggregator.value.detach().clone()
+        return values
+
+    def aggregator_parameters(self) -> list[Parameter]:
+        r"""What the aggregators learn, for an optimiser of their own."""
+        return [
+            parameter for layer in self.layers for parameter in _aggregation(layer).parameters()
+        ]
+
+    def other_parameters(self) -> list[Parameter]:
+        r"""All other parameters."""
+        aggregators = {id(parameter) for parameter in self.aggregator_parameters()}
+        return [parameter for parameter in self.parameters() if id(parameter) not in aggregators]
+
+    def extra_loss(self, graph: Graph) -> Tensor | None:
+        r"""What training adds to the loss: CAT's :math:`\lambda/4 \, \|A - S S^\top\|_F^2`."""
+        if self.structure is None:
+            return None
+        return self.structure_weight * structure_loss(self.structure(graph), graph)
+
+    def _needs(self) -> tuple[Needs, ...] | None:
+        r"""What each layer needs, if that is known of all."""
+        beside = [*self.skips, *self.norms]
+        beside += [layer.nn for layer in self.layers if isinstance(layer, GINConv)]
+        inner = [module for module in beside for module in module.modules()]
+        known = all(type(layer) in REACH for layer in self.layers)
+        if not known or not all(isinstance(module, BY_NODE) for module in inner):
+            return None
+        needs = []
+        for layer in self.layers:
+            aggregator = _aggregation(layer).learned
+            every = aggregator is not None and aggregator.has_mu
+            needs.append(Needs(REACH[type(layer)], every))
+        return tuple(needs)
+
+    def _run(
+        self, x: Features, given: Graph | Tensor | Field, structure: Tensor | None
+    ) -> list[Tensor]:
+        field = given if isinstance(given, Field) else None
+        graph = given.whole if isinstance(given, Field) else as_graph(given, x, None)
+        if not graph.is_whole and any(isinstance(norm, BatchNorm1d) for norm in self.norms):
+            raise ValueError(
+                "norm='batch' takes its means over the nodes of one process: use norm='layer' "
+                "where the graph is spread over several"
+            )
+        extra = self._structure_of(graph, structure)
+        outs: list[Tensor] = []
+        h: Features = x
+        last = len(self.layers) - 1
+        for index, layer in enumerate(self.layers):
+            part, beside_x = graph, extra
+            if field is not None:
+                part = field.stages[index].graph
+                nodes = field.stages[index].nodes
+                beside_x = tuple(every.index_select(0, nodes) for every in extra)
+            if not self.drops_input:
+                h = dropout(h, self.dropout, self.training)
+            out = layer(h, part, *beside_x)
+            if self.has_skip[index]:
+                beside = dropout(h, self.dropout, self.training) if self.drops_input else h
+                out = out + self.skips[index](beside)
+            if field is not None:
+                out = out.index_select(0, field.stages[index].kept)
+            if index < last:
+                out = ACTIVATIONS[self.activation](self.norms[index](out))
+            outs.append(out)
+            h = out
+        return outs
+
+    def _structure_of(self, graph: Graph, given: Tensor | None) -> tuple[Tensor, ...]:
+        if not isinstance(self.layers[0], CATConv):
+            if given is not None:
+                raise ValueError("'structure' is for backbone 'cat' alone: leave it out")
+            return ()
+        if given is not None:
+            return (given,)
+        if self.structure is not None:
+            return (self.structure(graph),)
+        return (fit_structure(graph, self.structure_channels),)
+
+    def extra_repr(self) -> str:
+        r"""Activation and dropout."""
+        return f"activation={self.activation!r}, dropout={self.dropout}"
+
+
+@final
+class Shortcut(Module):
+    r"""A layer's input itself, dense."""
+
+    def forward(self, x: Features) -> Tensor:
+        r"""Returns it."""
+        return as_dense(x)
+
+
+BY_NODE = (
+    Shortcut, nn.Dropout, nn.ELU, nn.GELU, nn.Identity, nn.LayerNorm, nn.LeakyReLU, nn.Linear,
+    nn.ReLU, nn.Sequential, nn.SiLU, nn.Sigmoid, nn.Softplus, nn.Tanh,
+)  # fmt: skip
+
+
+class _evaluation:  # noqa: N801 - used like a function
+    r"""Switches dropout off inside a :obj:`with` block."""
+
+    def __init__(self, model: Module) -> None:
+        self.model = model
+        self.training = model.training
+
+    def __enter__(self) -> None:
+        self.model.eval()
+
+    def __exit__(self, *_: object) -> None:
+        self.model.train(self.training)
+
+
+def _aggregation(layer: Module) -> Neighbourhood:
+    found = layer.aggr
+    assert isinstance(found, Neighbourhood)
+    return found

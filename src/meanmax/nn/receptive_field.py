@@ -1,0 +1,94 @@
+r"""What the outputs of some nodes depend on, layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import torch
+from torch import Tensor
+
+from meanmax.graph import Graph
+from meanmax.graph.views import (RowsGraph, with_sources)
+
+WORTH = 0.8  # of the edges: where more are needed, nothing is gained
+
+
+class Needs(NamedTuple):
+    r"""What a layer takes in for each of its outputs.
+
+    Args:
+        reach (int): From how many steps away an output comes.
+        every (bool): Whether its formula needs the features of all nodes.
+    """
+
+    reach: int
+    every: bool
+
+
+class Stage(NamedTuple):
+    r"""What one layer runs on.
+
+    Args:
+        graph (Graph): The graph, of the nodes below.
+        nodes (Tensor): The nodes whose features go in, ascending.
+        kept (Tensor): The rows of its output that are needed: the nodes of the next stage, at last
+            the nodes that were asked for.
+    """
+
+    graph: Graph
+    nodes: Tensor
+    kept: Tensor
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Field:
+    r"""The receptive field of some nodes: what each layer of a model runs on for their outputs.
+
+    Args:
+        whole (Graph): The graph that it is taken from.
+        stages (sequence): One for each layer.
+        needs (tuple): What the layers were taken to need.
+    """
+
+    whole: Graph
+    stages: Sequence[Stage]
+    needs: tuple[Needs, ...]
+
+    @property
+    def nodes(self) -> Tensor:
+        r"""The nodes whose features are needed, ascending."""
+        return self.stages[0].nodes
+
+
+def field_of(graph: Graph, rows: Tensor, needs: Sequence[Needs]) -> Field | None:
+    r"""The receptive field of some nodes, or :obj:`None` where it holds most edges of all layers.
+
+    Args:
+        graph (Graph): One graph, as it is.
+        rows (Tensor): The nodes, ascending, each once, int64.
+        needs (sequence): What each layer needs.
+    """
+    if bool((rows.diff() <= 0).any()) or not 0 <= int(rows[0]) <= int(rows[-1]) < graph.num_nodes:
+        raise ValueError("'nodes' must be nodes of the graph, ascending, each once")
+    every = torch.arange(graph.num_nodes, device=graph.device)
+    ends: list[tuple[Tensor, Tensor]] = []
+    for need in reversed(needs):
+        nodes = every
+        if not need.every:
+            nodes = rows
+            for _ in range(need.reach):
+                nodes = with_sources(graph, nodes)
+        ends.insert(0, (nodes, rows))
+        rows = nodes
+    degree = graph.rowptr.diff().long()
+    if sum(int(degree[rows].sum()) for _, rows in ends) > WORTH * len(ends) * graph.num_edges:
+        return None
+    return Field(graph, [_stage(graph, *both) for both in ends], tuple(needs))
+
+
+def _stage(graph: Graph, nodes: Tensor, rows: Tensor) -> Stage:
+    part = graph if len(rows) == graph.num_nodes else RowsGraph(graph, nodes, rows)
+    return Stage(part, nodes, torch.searchsorted(nodes, rows))

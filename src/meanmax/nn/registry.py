@@ -1,0 +1,133 @@
+r"""The backbones by name: which layer each is made of, and its customs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from torch.nn import Module, ReLU, Sequential
+
+from meanmax.ops.spec import Normalize
+from meanmax.nn.cat_cat import CATConv
+from meanmax.nn.gat import GATConv
+from meanmax.nn.gcn import GCNConv
+from meanmax.nn.gin import GINConv
+from meanmax.nn.linear import Linear
+from meanmax.nn.masked_gcn import MaskedGCNConv
+from meanmax.nn.sage import SAGEConv
+from meanmax.nn.conv import Order
+from meanmax.nn.cat_cat import Conjunction
+from meanmax.nn.neighbourhood import Aggr
+
+BackboneName: TypeAlias = Literal["gcn", "masked_gcn", "gat", "cat", "sage", "gin"]
+Activation: TypeAlias = Literal["relu", "elu", "none"]
+
+
+@dataclass(frozen=True)
+class LayerPlan:
+    r"""What a layer of a model is built from.
+
+    Args:
+        in_channels (int): Channels of the input.
+        out_channels (int): Channels of the output, all heads together if they are concatenated.
+        hidden (int): The width of hidden layers, for layers that have an MLP.
+        heads (int): The number of heads.
+        concat (bool): Whether heads are concatenated, else averaged.
+        aggr (str or LearnableAggregation, optional): The aggregation.
+        order (str, optional): The order of transform and aggregation; :obj:`None` for the layer's
+            own.
+        dropout (float): Dropout, of attention or of what a mask has left.
+        pool (bool): Whether GraphSAGE has a dense layer before the aggregation.
+        conjunction (str): CAT's form.
+    """
+
+    in_channels: int
+    out_channels: int
+    hidden: int
+    heads: int
+    concat: bool
+    aggr: Aggr
+    order: Order | None
+    dropout: float
+    pool: bool
+    conjunction: Conjunction
+
+    @property
+    def head_channels(self) -> int:
+        r"""Output channels of one head."""
+        return self.out_channels // self.heads if self.concat else self.out_channels
+
+
+@dataclass(frozen=True)
+class Backbone:
+    r"""One architecture.
+
+    Args:
+        layer (callable): Builds a layer from its plan.
+        activation (str): What hidden layers end with.
+        heads (int): The usual number of heads; 0 for layers without heads.
+        ordered (bool): Whether the layer has an order of transform and aggregation.
+        drops_input (bool): Whether the layer applies dropout to its input itself.
+        first (str): What the layer does first unless told otherwise.
+        normalize (str): The form of a polynomial or softmax given by name.
+    """
+
+    layer: Callable[[LayerPlan], Module]
+    activation: Activation = "relu"
+    heads: int = 0
+    ordered: bool = True
+    drops_input: bool = False
+    first: Order = "transform-first"
+    normalize: Normalize = "weighted"
+
+
+def _gcn(plan: LayerPlan) -> Module:
+    order = plan.order or BACKBONES["gcn"].first
+    return GCNConv(plan.in_channels, plan.out_channels, aggr=plan.aggr, order=order)
+
+
+def _masked_gcn(plan: LayerPlan) -> Module:
+    order = plan.order or BACKBONES["masked_gcn"].first
+    sizes = (plan.in_channels, plan.out_channels)
+    return MaskedGCNConv(*sizes, aggr=plan.aggr, order=order, dropout=plan.dropout)
+
+
+def _gat(plan: LayerPlan) -> Module:
+    sizes = (plan.in_channels, plan.head_channels, plan.heads)
+    return GATConv(*sizes, concat=plan.concat, aggr=plan.aggr, dropout=plan.dropout)
+
+
+def _cat(plan: LayerPlan) -> Module:
+    return CATConv(
+        plan.in_channels,
+        plan.head_channels,
+        plan.heads,
+        concat=plan.concat,
+        aggr=plan.aggr,
+        conjunction=plan.conjunction,
+        dropout=plan.dropout,
+    )
+
+
+def _sage(plan: LayerPlan) -> Module:
+    order = plan.order or BACKBONES["sage"].first
+    sizes = (plan.in_channels, plan.out_channels)
+    return SAGEConv(*sizes, aggr=plan.aggr, order=order, pool=plan.pool)
+
+
+def _gin(plan: LayerPlan) -> Module:
+    mlp = Sequential(
+        Linear(plan.in_channels, plan.hidden), ReLU(), Linear(plan.hidden, plan.out_channels)
+    )
+    return GINConv(mlp, aggr=plan.aggr, train_eps=True)
+
+
+BACKBONES: dict[str, Backbone] = {
+    "gcn": Backbone(_gcn),
+    "masked_gcn": Backbone(_masked_gcn, drops_input=True),
+    "gat": Backbone(_gat, activation="elu", heads=8, ordered=False),
+    "cat": Backbone(_cat, activation="elu", heads=8, ordered=False),
+    "sage": Backbone(_sage, first="aggregate-first"),
+    "gin": Backbone(_gin, ordered=False, first="aggregate-first", normalize="sum"),
+}

@@ -1,0 +1,166 @@
+r"""The one differentiable operation that all aggregators are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from meanmax.graph import Graph
+from meanmax.ops.edge_weight import own_weight
+from meanmax.ops.spec import Form
+from meanmax.ops.reference import (graph_minimum, reference)
+from meanmax.ops.scaling import (TooExtremeError, check_features, origin_of, saturate)
+from meanmax.ops.dispatch import select_backend
+
+
+def tilted_aggregate(
+    x: Tensor,
+    graph: Graph,
+    theta: Tensor,
+    weight: Tensor | None,
+    mu: Tensor | None,
+    form: Form,
+    backend: str | None = None,
+) -> Tensor:
+    r"""Aggregates :obj:`x` over :obj:`graph` on the backend that serves it.
+
+    Args:
+        x (Tensor): Features of the sources, :obj:`[num_src, channels]`, float32 or float64.
+        graph (Graph): The graph.
+        theta (Tensor): The parameter of every channel, :obj:`[channels]`.
+        weight (Tensor, optional): Edge weights in CSR order, :obj:`[num_edges, weight_heads]`;
+            the graph's own if :obj:`None`.
+        mu (Tensor, optional): The origin of every graph, :obj:`[num_graphs]`; the minimum of its
+            features, with its gradient, if :obj:`None`.
+        form (Form): What to compute.
+        backend (str, optional): The backend's name. (default: the one chosen by
+            :mod:`meanmax.ops.dispatch`)
+    """
+    module = select_backend(x, graph, backend)
+    if x.numel() == 0 or graph.num_edges == 0:
+        return apply(EmptyAggregate, x, theta, weight, mu, graph.num_dst)
+    if module is None:
+        weight = own_weight(graph, x) if weight is None else weight
+        low, high = x.detach().aminmax(dim=0, keepdim=True)
+        check_features(high, low)
+        if mu is not None:
+            origin_of(graph_minimum(x.detach(), graph).unsqueeze(1), mu, form)
+        return reference(x, graph, theta, weight, mu, form).to(x.dtype)
+    return apply(TiltedAggregate, x, theta, weight, mu, graph, form, module)
+
+
+def apply(function: type[Function], *args: Any) -> Tensor:
+    r"""Runs an autograd function that has one output."""
+    out: Tensor = function.apply(*args)  # type: ignore[no-untyped-call]
+    return out
+
+
+class EmptyAggregate(Function):
+    r"""No edges or no features: zeros forward, zeros backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, *inputs: Any) -> Tensor:
+        r"""Returns zeros for every target."""
+        *others, num_dst = inputs
+        ctx.save_for_backward(x, *others)
+        zeros: Tensor = x.new_zeros(num_dst, x.size(1))
+        return zeros
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor) -> tuple[Tensor | None, ...]:
+        r"""Returns zeros for every input that wants a gradient."""
+        wanted = zip(ctx.saved_tensors, ctx.needs_input_grad, strict=False)
+        return (*(torch.zeros_like(t) if need else None for t, need in wanted), None)
+
+
+class TiltedAggregate(Function):
+    r"""Forward and backward pass of one backend as an autograd function."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        theta: Tensor,
+        weight: Tensor | None,
+        mu: Tensor | None,
+        graph: Graph,
+        form: Form,
+        backend: Any,
+    ) -> Tensor:
+        r"""Runs the backend and keeps its state; in float64 where float32 has no room."""
+        # The printed softmax subtracts gamma * z terms that do not cancel row by row.
+        ctx.wide = form.unit_denominator and x.dtype == torch.float32
+        try:
+            out, ctx.state = _run(backend, ctx.wide, x, graph, theta, weight, mu, form)
+        except TooExtremeError:
+            ctx.wide = True
+            out, ctx.state = _run(backend, True, x, graph, theta, weight, mu, form)
+        ctx.backend, ctx.mu_is_minimum, ctx.num_graphs = backend, mu is None, graph.num_graphs
+        # Saved to notice in-place changes of what the state shares memory with.
+        ctx.save_for_backward(x, theta, weight, mu)
+        return saturate(out, x.dtype) if ctx.wide else out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        r"""Runs the backend's backward pass."""
+        inputs = ctx.saved_tensors
+        needs = ctx.needs_input_grad[:4]
+        with torch.no_grad():
+            grads = ctx.backend.backward(
+                ctx.state,
+                grad.double() if ctx.wide else grad,
+                need_weight=needs[2],
+                mu_is_minimum=ctx.mu_is_minimum,
+            )
+            # The parameter and the origin are usually one for all: their gradients will be summed.
+            terms = (1, grad.size(1), 1, ctx.num_graphs)
+            wanted = tuple(
+                saturate(value, given.dtype, terms=n, in_place=True)
+                if need and value is not None
+                else None
+                for value, given, need, n in zip(grads, inputs, needs, terms, strict=True)
+            )
+        if torch.is_grad_enabled():
+            wanted = refuse_second_order(wanted, grad, *inputs)
+        return (*wanted, None, None, None)
+
+
+def _run(
+    backend: Any, wide: bool, x: Tensor, graph: Graph, theta: Tensor, weight: Tensor | None,
+    mu: Tensor | None, form: Form,
+) -> tuple[Tensor, Any]:  # fmt: skip
+    if wide:
+        x, theta = x.double(), theta.double()
+        weight = None if weight is None else weight.double()
+        mu = None if mu is None else mu.double()
+    out, state = backend.forward(x, graph, theta, weight, mu, form)
+    return out, state
+
+
+def refuse_second_order(
+    grads: tuple[Tensor | None, ...], *sources: Tensor | None
+) -> tuple[Tensor | None, ...]:
+    r"""Gives first-order gradients that raise a clear error when they are differentiated.
+
+    Args:
+        grads (tuple): The gradients.
+        sources: The tensors they were computed from.
+    """
+    return tuple(None if g is None else apply(_FirstOrderOnly, g, *sources) for g in grads)
+
+
+class _FirstOrderOnly(Function):
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, *sources: Any) -> Tensor:
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> None:
+        raise RuntimeError(
+            "meanmax's aggregators have no second derivative (double backward): call backward "
+            "without create_graph=True, or use backend='reference', which is slow but "
+            "differentiable any number of times"
+        )

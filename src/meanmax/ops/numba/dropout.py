@@ -1,0 +1,178 @@
+r"""Products with sparse rows of which a random part is dropped.
+
+Dropped entries cost a hash and nothing more: each row's survivors are moved together first, and
+only they are multiplied. The gradient of the other factor is summed in the rows' own order, so
+that nothing is sorted by column.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numba import prange
+from torch import Tensor
+
+from meanmax.graph import Graph
+from meanmax.ops.numba.dropout_dropout import (BLOCK, U, W, block_seed, threshold_of, word, words_of)
+from meanmax.ops.numba.gather import (edge_dots, gather_sum)
+from meanmax.ops.numba.launch import (kernel, subroutine)
+from meanmax.ops.numba.plan import (blocks_of, plan_of)
+
+PARTS = 8  # sums of their own, whatever the number of threads
+
+
+SUMS = 1 << 18  # numbers that a core's cache holds beside the rest
+LONG = 16  # entries of a row, on average, from which moving them pays
+
+
+def is_tall(graph: Graph, channels: int) -> bool:
+    r"""Whether this way is the faster one: rows are long, the sums of a part stay in the cache, and
+    there is much more to sum than the sums of all parts are large.
+
+    Args:
+        graph (Graph): Where the entries are.
+        channels (int): The channels of the product.
+    """
+    fits = graph.num_src * channels <= SUMS and graph.num_edges > 4 * PARTS * graph.num_src
+    return fits and graph.num_edges >= LONG * graph.num_dst
+
+
+def product(matrix: Tensor, value: Tensor, graph: Graph, rate: float, seed: int) -> Tensor:
+    r"""The rows times a matrix, :obj:`[num_dst, channels]`.
+
+    Args:
+        matrix (Tensor): :obj:`[num_src, channels]`.
+        value (Tensor): Entries in CSR order of the graph, :obj:`[num_edges]`.
+        graph (Graph): Where the entries are: its sources are columns, its targets rows.
+        rate (float): The probability of an entry to be dropped.
+        seed (int): See :func:`~meanmax.ops.numba.dropout_dropout.masked`, whose mask it is.
+    """
+    plan, x = plan_of(graph), _array(matrix)
+    out = np.empty((graph.num_dst, x.shape[1]), x.dtype)
+    draw = (*words_of(seed), threshold_of(rate), x.dtype.type(1 / (1 - rate)))
+    _product(plan.row_blocks, plan.rowptr, plan.col, _array(value), *draw, x, out)
+    return torch.from_numpy(out)
+
+
+def product_backward(
+    grad: Tensor,
+    matrix: Tensor,
+    value: Tensor,
+    graph: Graph,
+    rate: float,
+    seed: int,
+    needs: tuple[bool, bool],
+) -> tuple[Tensor | None, Tensor | None]:
+    r"""The gradients of matrix and entries, those that are needed."""
+    plan, x, g = plan_of(graph), _array(matrix), _array(grad)
+    draw = (*words_of(seed), threshold_of(rate), x.dtype.type(1 / (1 - rate)))
+    entries = (plan.rowptr, plan.col, _array(value), *draw)
+    of_matrix = of_value = None
+    if needs[0]:
+        blocks = blocks_of(plan.rowptr, np.array([0, plan.num_dst]), PARTS)
+        sums = np.empty((len(blocks), *x.shape), x.dtype)
+        _matrix_backward(blocks, *entries, g, sums)
+        of_matrix = torch.from_numpy(sums.sum(axis=0) if len(blocks) > 1 else sums[0])
+    if needs[1]:
+        dots = np.zeros(graph.num_edges, x.dtype)
+        _value_backward(plan.row_blocks, *entries, x, g, dots)
+        of_value = torch.from_numpy(dots)
+    return of_matrix, of_value
+
+
+@subroutine
+def _draw(start, stop, low, high, words):
+    r"""The words of a row's entries that decide which of them stay."""
+    first = start
+    while first < stop:
+        block = first // BLOCK
+        last = min(stop, (block + 1) * BLOCK)
+        seed = block_seed(block, low, high)
+        inside = W(first - block * BLOCK)
+        part = words[first - start : last - start]
+        for i in range(U(part.size)):
+            part[i] = word(W(i) + inside, seed, low)
+        first = last
+
+
+@subroutine
+def _survivors(start, stop, col, value, low, high, threshold, scale, words, columns, scaled):
+    r"""Moves the entries from start to stop that stay to the front of buffers; their number."""
+    _draw(start, stop, low, high, words)
+    count = U(0)
+    own_columns, own_values = col[start:stop], value[start:stop]
+    for i in range(U(own_columns.size)):
+        columns[count] = own_columns[i]
+        scaled[count, U(0)] = own_values[i] * scale
+        count += U(words[i] >= threshold)
+    return count
+
+
+@subroutine
+def _longest(rowptr, first, last):
+    r"""The entries of the longest row, and room for one that is written but not kept."""
+    most = 0
+    for v in range(first, last):
+        most = max(most, rowptr[v + 1] - rowptr[v])
+    return most + 1
+
+
+@kernel()
+def _product(blocks, rowptr, col, value, low, high, threshold, scale, x, out):
+    for b in prange(blocks.shape[0]):
+        room = _longest(rowptr, blocks[b, 0], blocks[b, 1])
+        words, columns = np.empty(room, W), np.empty(room, col.dtype)
+        scaled, acc = np.empty((room, 1), x.dtype), np.empty(x.shape[1], x.dtype)
+        for v in range(blocks[b, 0], blocks[b, 1]):
+            count = _survivors(
+                rowptr[v], rowptr[v + 1], col, value, low, high, threshold, scale,
+                words, columns, scaled,
+            )  # fmt: skip
+            gather_sum(acc, x, columns, scaled, 0, count, x.shape[1])
+            row = out[v]
+            for c in range(x.shape[1]):
+                row[c] = acc[c]
+
+
+@kernel()
+def _matrix_backward(blocks, rowptr, col, value, low, high, threshold, scale, grad, sums):
+    for b in prange(blocks.shape[0]):
+        room = _longest(rowptr, blocks[b, 0], blocks[b, 1])
+        words, columns = np.empty(room, W), np.empty(room, col.dtype)
+        scaled, total = np.empty((room, 1), grad.dtype), sums[b]
+        for u in range(total.shape[0]):
+            for c in range(total.shape[1]):
+                total[u, c] = 0
+        for v in range(blocks[b, 0], blocks[b, 1]):
+            count = _survivors(
+                rowptr[v], rowptr[v + 1], col, value, low, high, threshold, scale,
+                words, columns, scaled,
+            )  # fmt: skip
+            g = grad[v]
+            for i in range(count):
+                row, factor = total[columns[i]], scaled[i, 0]
+                for c in range(g.shape[0]):
+                    row[c] += factor * g[c]
+
+
+@kernel(reassociate=True)
+def _value_backward(blocks, rowptr, col, value, low, high, threshold, scale, x, grad, dots):
+    for b in prange(blocks.shape[0]):
+        room = _longest(rowptr, blocks[b, 0], blocks[b, 1])
+        words, columns = np.empty(room, W), np.empty(room, col.dtype)
+        scaled = np.empty((room, 1), x.dtype)
+        for v in range(blocks[b, 0], blocks[b, 1]):
+            count = _survivors(
+                rowptr[v], rowptr[v + 1], col, value, low, high, threshold, scale,
+                words, columns, scaled,
+            )  # fmt: skip
+            edge_dots(grad[v], x, columns, 0, count, x.shape[1], scaled)
+            place = 0
+            for i in range(rowptr[v + 1] - rowptr[v]):
+                if words[i] >= threshold:
+                    dots[rowptr[v] + i] = scaled[place, 0] * scale
+                    place += 1
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    return tensor.detach().contiguous().numpy()

@@ -1,0 +1,173 @@
+r"""Tilted norms, :math:`(\sum a y^p)^{1/p}` plus the shift: the Lp aggregator.
+
+Loops over channels write one array each: with more, the compiler gives up on proving that they do
+not overlap and does not vectorise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import prange
+
+from meanmax.ops.numba.branchless import where
+from meanmax.ops.numba.gather import (edge_dots, gather_sum)
+from meanmax.ops.numba.launch import (kernel, subroutine)
+from meanmax.ops.numba.memory import read
+from meanmax.ops.numba.origin import (uniform_heads, weight_root)
+from meanmax.ops.numba.tilt_tilt import (INV_RANGE, INV_THETA, MU, ONE, RANGE, THETA, TOP, ZERO, U, relative_log)
+from meanmax.ops.numba.tilt import (exp, log)
+
+
+@subroutine
+def fill(row, value, start, stop):
+    r"""Writes one value."""
+    for c in range(start, stop):
+        row[c] = value
+
+
+@subroutine
+def count_low(sums, least, start, stop):
+    r"""How many sums are positive but below :obj:`least`; a loop of its own vectorises better."""
+    count = np.int32(0)
+    for c in range(start, stop):
+        low = (sums[c] > ZERO) & (sums[c] < least)
+        count += where(low, np.int32(1), np.int32(0))
+    return count
+
+
+@subroutine
+def write_row(out, slope, entropy, sums, theta, inverse, span, mu, root, start, stop):
+    r"""Writes what a row gives and keeps.
+
+    That is the norm plus :obj:`root` times the origin, :math:`S^{1/p - 1}` (for an empty sum 1 if
+    :math:`p = 1` and 0 otherwise) and :math:`S^{1/p} \log S`.
+    """
+    for c in range(start, stop):
+        s, linear = sums[c], read(theta, c) == ONE
+        alive = s > ZERO
+        log_s = where(alive, log(s), ZERO)
+        norm = where(linear, s, where(alive, exp(log_s * read(inverse, c)), ZERO))
+        slope[c] = where(alive, norm / s, where(linear, ONE, ZERO))
+        entropy[c] = norm * log_s
+        out[c] = read(span, c) * norm + read(mu, c) * root
+
+
+@kernel()
+def norm_forward(
+    blocks, rowptr, col, weight, rows, table, total, delicate, least, consistent,
+    slope, entropy, out, lost,
+):  # fmt: skip
+    r"""One pass over the rows.
+
+    With :math:`S = \sum a T`, saves :math:`S^{1/p - 1}` (:obj:`slope`) and
+    :math:`S^{1/p} \log S` (:obj:`entropy`), all that the backward pass needs of a row.
+    """
+    for b in prange(blocks.shape[0]):
+        t = table[blocks[b, 2]]
+        mu, span, theta, inverse = t[MU], t[RANGE], t[THETA], t[INV_THETA]
+        channels, heads = out.shape[1], weight.shape[1]
+        uniform = uniform_heads(theta, heads)
+        width = U(channels // heads)
+        acc, root = np.empty(channels, out.dtype), np.empty(channels, out.dtype)
+        for v in range(blocks[b, 0], blocks[b, 1]):
+            slope_row, entropy_row, out_row = slope[v], entropy[v], out[v]
+            fell = 1 if delicate[v] else 0
+            if not fell:
+                gather_sum(acc, rows, col, weight, rowptr[v], rowptr[v + 1], channels // heads)
+            for h in range(heads):
+                a = total[v, h]
+                start, stop = U(h) * width, U(h) * width + width
+                if not a > ZERO or fell:
+                    fill(slope_row, ZERO, start, stop)
+                    fill(entropy_row, ZERO, start, stop)
+                    fill(out_row, ZERO, start, stop)
+                    continue
+                weight_root(root, a, theta, start, stop, consistent, uniform[h])
+                one_root = uniform[h] or not consistent
+                fell += count_low(acc, least * a, start, stop)
+                write_row(
+                    out_row, slope_row, entropy_row, acc, theta, inverse, span, mu,
+                    where(one_root, root[start], ZERO), start, stop,
+                )  # fmt: skip
+                if not one_root:
+                    for c in range(start, stop):
+                        out_row[c] += mu[c] * root[c]
+            lost[v] = fell > 0
+            if fell:
+                fill(slope_row, ZERO, U(0), U(channels))
+                fill(entropy_row, ZERO, U(0), U(channels))
+
+
+@kernel()
+def norm_pullback(blocks, grad, slope, entropy, pulled, entropy_sum):
+    r"""Writes :math:`q = g S^{1/p - 1}`; sums :math:`g S^{1/p} \log S` per channel."""
+    for b in prange(blocks.shape[0]):
+        entropies = entropy_sum[b]
+        for v in range(blocks[b, 0], blocks[b, 1]):
+            g, slope_row, entropy_row, row = grad[v], slope[v], entropy[v], pulled[v]
+            for c in range(grad.shape[1]):
+                row[c] = g[c] * slope_row[c]
+            for c in range(grad.shape[1]):
+                entropies[c] += g[c] * entropy_row[c]
+
+
+@kernel()
+def norm_backward(
+    blocks, colptr, row_of, weight, pulled, x, table, grad, theta_grad, origin
+):  # fmt: skip
+    r"""One pass over the transposed rows: feature gradients and the sums for :math:`p`."""
+    for b in prange(blocks.shape[0]):
+        t = table[blocks[b, 2]]
+        top, mu, inv, theta = t[TOP], t[MU], t[INV_RANGE], t[THETA]
+        width, channels = x.shape[1] // weight.shape[1], U(x.shape[1])
+        acc, parts = np.empty(x.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
+        moved_sum = np.zeros(x.shape[1], np.float64)
+        theta_sum = theta_grad[b]
+        for u in range(blocks[b, 0], blocks[b, 1]):
+            gather_sum(acc, pulled, row_of, weight, colptr[u], colptr[u + 1], width)
+            z, grad_row = x[u], grad[u]
+            for c in range(channels):
+                above, p = read(z, c) > read(mu, c), read(theta, c)
+                logarithm = relative_log(read(z, c), read(top, c), read(mu, c), read(inv, c))
+                slope = where(above, exp((p - ONE) * logarithm), ZERO)
+                d = where(p == ONE, ONE, slope) * acc[c]
+                y = (read(z, c) - read(mu, c)) * read(inv, c)
+                grad_row[c] = d
+                parts[c] = where(above, d * y * logarithm, ZERO)
+            for c in range(channels):
+                theta_sum[c] += parts[c]
+            for c in range(channels):
+                moved_sum[c] += grad_row[c]
+        origin[b] = moved_sum.sum()
+
+
+@kernel(reassociate=True)
+def norm_weight_backward(
+    blocks, rowptr, col, rows, table, grad, slope, total, lost, consistent, weight_grad
+):  # fmt: skip
+    r"""The gradient of every edge weight, a product sampled at the edges."""
+    for b in prange(blocks.shape[0]):
+        t = table[blocks[b, 2]]
+        mu, span, theta = t[MU], t[RANGE], t[THETA]
+        heads = total.shape[1]
+        width = grad.shape[1] // heads
+        left, whole = np.empty(grad.shape[1], grad.dtype), np.empty(heads, grad.dtype)
+        root, uniform = np.empty(grad.shape[1], grad.dtype), uniform_heads(theta, heads)
+        for v in range(blocks[b, 0], blocks[b, 1]):
+            if lost[v]:
+                continue
+            g, slope_row = grad[v], slope[v]
+            for h in range(heads):
+                a = total[v, h]
+                start, stop, kept = U(h) * U(width), U(h) * U(width) + U(width), ZERO * a
+                for c in range(start, stop):
+                    left[c] = where(a > ZERO, g[c] * slope_row[c] * span[c] / theta[c], ZERO)
+                if consistent and a > ZERO:
+                    weight_root(root, a, theta, start, stop, consistent, uniform[h])
+                    for c in range(start, stop):
+                        kept += g[c] * mu[c] * root[c] / (theta[c] * a)
+                whole[h] = kept
+            edge_dots(left, rows, col, rowptr[v], rowptr[v + 1], width, weight_grad)
+            for e in range(rowptr[v], rowptr[v + 1]):
+                for h in range(heads):
+                    weight_grad[e, h] += whole[h]

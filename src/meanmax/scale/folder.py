@@ -1,0 +1,167 @@
+r"""A graph in a folder of arrays that are mapped into memory and read where they are needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from meanmax.scale.edges import (Array, Edges)
+from meanmax.scale.edges_errors import FolderError
+from meanmax.scale.manifest import (Manifest, checksum, mapped, read_manifest)
+from meanmax.scale.rows import (DenseRows, Rows, SparseRows)
+from meanmax.data import (Dataset, Split)
+from meanmax.graph import SparseFeatures
+from meanmax.graph.compress import expand
+
+ROLES = ("train", "val", "test")
+NEEDED = ("rowptr", "col", "y")
+
+
+@dataclass(frozen=True, eq=False)
+class GraphFolder:
+    r"""An open graph folder; :func:`open_folder` makes it.
+
+    ============================== ==================================================
+    file                           holds
+    ============================== ==================================================
+    rowptr.npy, col.npy            edges grouped by target: CSR, :obj:`[num_nodes + 1]`, sources
+    weight.npy                     weights of edges, float32, if there are any
+    x.npy                          dense features, float32, or
+    x_rowptr, x_col, x_value.npy   sparse ones
+    y.npy                          classes, -1 for none; or 0/1 for each label, NaN for none
+    train, val, test.npy           nodes of the split, if there is one
+    part_ptr.npy                   the first node of each part, if nodes are grouped by parts
+    node.npy                       the number that each node had before that
+    ids.npy                        the user's identifiers, if there are any
+    manifest.json                  sizes, types, checksums, names of classes
+    ============================== ==================================================
+
+    Args:
+        path (Path): The folder.
+        manifest (Manifest): What it holds.
+        arrays (dict): Its arrays by name, mapped and read-only.
+    """
+
+    path: Path
+    manifest: Manifest
+    arrays: dict[str, Array]
+
+    @property
+    def num_nodes(self) -> int:
+        r"""Nodes of the graph."""
+        return self.manifest.num_nodes
+
+    @property
+    def edges(self) -> Edges:
+        r"""The edges, mapped."""
+        return Edges(self.arrays["rowptr"], self.arrays["col"], self.arrays.get("weight"))
+
+    @property
+    def x(self) -> Rows:
+        r"""The features, mapped."""
+        if "x" in self.arrays:
+            return DenseRows(self.arrays["x"])
+        parts = (self.arrays[f"x_{name}"] for name in ("rowptr", "col", "value"))
+        return SparseRows(Edges(*parts), self.manifest.num_features)
+
+    @property
+    def y(self) -> Array:
+        r"""The labels, mapped."""
+        return self.arrays["y"]
+
+    @property
+    def part_ptr(self) -> Array | None:
+        r"""The first node of each part, if nodes are grouped by parts."""
+        return self.arrays.get("part_ptr")
+
+    @property
+    def node(self) -> Array:
+        r"""The number that each node had before nodes were grouped."""
+        return self.arrays.get("node", np.arange(self.num_nodes))
+
+    @property
+    def split(self) -> Split | None:
+        r"""The split, if there is one."""
+        if not all(role in self.arrays for role in ROLES):
+            return None
+        train, val, test = (
+            torch.from_numpy(np.array(self.arrays[role], np.int64)) for role in ROLES
+        )
+        return Split(train, val, test, name="folder")
+
+    def dataset(self) -> Dataset:
+        r"""All of it in memory, nodes in the folder's order."""
+        edges, x = self.edges, self.x
+        pointer = torch.from_numpy(np.array(edges.rowptr, np.int64))
+        source = torch.from_numpy(np.array(edges.col, np.int64))
+        weight = None if edges.weight is None else torch.from_numpy(np.array(edges.weight))
+        features = x.read(0, self.num_nodes)
+        assert isinstance(features, torch.Tensor | SparseFeatures)
+        return Dataset(
+            self.manifest.name,
+            features,
+            torch.from_numpy(np.array(self.y)),
+            torch.stack([source, expand(pointer)]),
+            weight,
+            self.manifest.class_names,
+            np.array(self.arrays["ids"]) if "ids" in self.arrays else None,
+            split=self.split,
+        )
+
+    def verify(self) -> None:
+        r"""Reads every file and compares checksums; a :class:`FolderError` if one differs."""
+        for name, facts in self.manifest.arrays.items():
+            if checksum(self.path / f"{name}.npy") != facts.sha256:
+                raise FolderError(
+                    f"{self.path / name}.npy is not what was written (its checksum differs): write "
+                    f"the folder anew"
+                )
+
+
+def open_folder(path: str | PathLike[str], *, verify: bool = False) -> GraphFolder:
+    r"""Opens a graph folder. Sizes and types of all files are checked, not what is in them.
+
+    Args:
+        path (str or PathLike): The folder.
+        verify (bool, optional): Whether checksums are compared, for which everything is read.
+            (default: :obj:`False`)
+    """
+    folder = Path(path)
+    manifest = read_manifest(folder)
+    missing = [name for name in NEEDED if name not in manifest.arrays]
+    sparse = {"x_rowptr", "x_col", "x_value"} <= set(manifest.arrays)
+    if missing or not ("x" in manifest.arrays or sparse):
+        names = ", ".join(missing or ["x"])
+        raise FolderError(f"{folder} has no array for {names}: write the folder anew")
+    arrays = {name: mapped(folder, name, facts) for name, facts in manifest.arrays.items()}
+    opened = GraphFolder(folder, manifest, arrays)
+    _check_sizes(opened)
+    if verify:
+        opened.verify()
+    return opened
+
+
+def _check_sizes(folder: GraphFolder) -> None:
+    nodes, edges = folder.num_nodes, folder.manifest.num_edges
+    rows = folder.x.shape[0]
+    found = {
+        "rowptr": (len(folder.arrays["rowptr"]), nodes + 1),
+        "col": (len(folder.arrays["col"]), edges),
+        "the last entry of rowptr": (int(folder.arrays["rowptr"][-1]), edges),
+        "y": (len(folder.y), nodes),
+        "x": (rows, nodes),
+        "features": (folder.x.shape[1], folder.manifest.num_features),
+    }
+    if "weight" in folder.arrays:
+        found["weight"] = (len(folder.arrays["weight"]), edges)
+    if folder.part_ptr is not None:
+        found["the last entry of part_ptr"] = (int(folder.part_ptr[-1]), nodes)
+    for what, (got, wanted) in found.items():
+        if got != wanted:
+            raise FolderError(
+                f"{folder.path}: {what} is {got}, but should be {wanted}: write the folder anew"
+            )

@@ -1,0 +1,165 @@
+r"""Accuracy against depth: the figure that the paper dropped.
+
+Models have 2 to 8 layers without hidden activation, so that all that is not linear in them is the
+aggregation. The published settings put the aggregator into the first layer alone; here it is in
+every layer but the last (:obj:`nonlinear="hidden"`), or depth would add linear layers only.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from meanmax.study.runs.execute import DataRef
+from meanmax.study.runs.plan import Plan
+from meanmax.study.runs.row import Row
+from meanmax.study.stats.selection import (scores, select)
+from meanmax.study.settings.settings import settings_for
+from meanmax.study.paper.tables import AGGRS
+
+DEPTHS = (2, 3, 4, 6, 8)
+SETS = ("cora", "citeseer", "pubmed")
+SPLITS = 5
+SETTINGS = "published"
+
+
+@dataclass(frozen=True)
+class Depth:
+    r"""One method at one depth on one data set.
+
+    Args:
+        data (str): The data set.
+        aggr (str): The aggregator.
+        layers (int): The depth.
+        scores (tuple): Test scores in percent of the runs that ended well, by split.
+        failed (int): How many runs did not.
+        splits (tuple): The seeds of the splits of these scores.
+    """
+
+    data: str
+    aggr: str
+    layers: int
+    scores: tuple[float, ...]
+    failed: int
+    splits: tuple[int, ...] = ()
+
+    @property
+    def mean(self) -> float:
+        r"""Over splits; NaN if there is no run."""
+        return statistics.fmean(self.scores) if self.scores else float("nan")
+
+
+def overrides(layers: int) -> dict[str, Any]:
+    r"""What differs from the published settings at a depth.
+
+    Example:
+        >>> overrides(4)
+        {'layers': 4, 'activation': 'none', 'nonlinear': 'hidden'}
+
+    Args:
+        layers (int): The depth.
+    """
+    return {"layers": layers, "activation": "none", "nonlinear": "hidden"}
+
+
+def plans(
+    data: Sequence[str] = SETS,
+    *,
+    backbone: str = "gcn",
+    aggrs: Sequence[str] = AGGRS,
+    depths: Sequence[int] = DEPTHS,
+    splits: int = SPLITS,
+    data_dir: Path | None = None,
+) -> list[Plan]:
+    r"""The runs, shallow ones first.
+
+    Args:
+        data (sequence, optional): The data sets. (default: Cora, Citeseer and Pubmed)
+        backbone (str, optional): The backbone. (default: :obj:`"gcn"`)
+        aggrs (sequence, optional): The aggregators. (default: the paper's)
+        depths (sequence, optional): Numbers of layers. (default: 2, 3, 4, 6 and 8)
+        splits (int, optional): How many splits. (default: :obj:`5`)
+        data_dir (Path, optional): Where data are. (default: :obj:`None`)
+    """
+    folder = None if data_dir is None else str(data_dir.resolve())
+    return [
+        Plan(
+            data=DataRef(name, folder),
+            backbones=[backbone],
+            aggrs=aggrs,
+            splits=range(splits),
+            settings_name=SETTINGS,
+            overrides=overrides(layers),
+        )
+        for layers in depths
+        for name in data
+    ]
+
+
+def by_depth(
+    rows: Sequence[Row],
+    data: str,
+    *,
+    backbone: str = "gcn",
+    aggrs: Sequence[str] = AGGRS,
+    depths: Sequence[int] = DEPTHS,
+) -> list[Depth]:
+    r"""What every method came to at every depth of which there are runs.
+
+    Args:
+        rows (sequence): All rows there are.
+        data (str): The data set.
+        backbone (str, optional): The backbone. (default: :obj:`"gcn"`)
+        aggrs (sequence, optional): The aggregators. (default: the paper's)
+        depths (sequence, optional): Numbers of layers. (default: 2, 3, 4, 6 and 8)
+    """
+    found = []
+    for layers in depths:
+
+        def wanted(backbone: str, aggr: str, data: str, layers: int = layers) -> dict[str, Any]:
+            return settings_for(SETTINGS, backbone, aggr, data, overrides(layers))
+
+        chosen = select(rows, data, wanted)
+        for aggr in aggrs:
+            own = chosen.of(backbone, aggr)
+            if own:
+                good = scores(own.values(), "test_score")
+                seeds = tuple(sorted(good))
+                listed = tuple(good[seed] for seed in seeds)
+                found.append(Depth(data, aggr, layers, listed, len(own) - len(good), seeds))
+    return found
+
+
+def comparable(points: Sequence[Depth]) -> list[Depth]:
+    r"""The points on the splits that all of them have: splits differ by more than depths do, so
+    that means over different ones say nothing about depth.
+
+    If there is no such split, the one that most points have is taken, and points without it are
+    left out; points without any score are left out in any case.
+
+    Example:
+        >>> whole = Depth("cora", "none", 2, (80.0, 76.0), 0, (0, 1))
+        >>> late = Depth("cora", "none", 8, (75.0,), 0, (1,))
+        >>> [point.scores for point in comparable([whole, late])]
+        [(76.0,), (75.0,)]
+
+    Args:
+        points (sequence): Methods at depths, all on one data set.
+    """
+    there = [point for point in points if point.scores]
+    counts = Counter(seed for point in there for seed in point.splits)
+    most = max(counts.values(), default=0)
+    kept = {seed for seed, count in counts.items() if count == most}
+    if most < len(there):
+        kept = {min(kept)}
+    return [_on(point, kept) for point in there if kept & set(point.splits)]
+
+
+def _on(point: Depth, kept: set[int]) -> Depth:
+    pairs = [pair for pair in zip(point.splits, point.scores, strict=True) if pair[0] in kept]
+    seeds, scores = zip(*pairs, strict=True)
+    return replace(point, splits=seeds, scores=scores)

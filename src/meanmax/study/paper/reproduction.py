@@ -1,0 +1,168 @@
+r"""What of the paper is to be made anew: its tables, the ablation, and the runs that they need."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from meanmax.data import CATALOG
+from meanmax.study.paper import depth
+from meanmax.study.paper.ablation import (SETTINGS, Effect, variants)
+from meanmax.study.runs.execute import DataRef
+from meanmax.study.runs.plan import Plan
+from meanmax.study.runs.row import Row
+from meanmax.study.stats.selection import without_folder
+from meanmax.study.paper.tables import (AGGRS, BACKBONES, SETS, Cell, Tabled, table)
+
+ABLATION = ("cora", "photo")
+EMBEDDED = (("photo", "gcn"), ("computers", "gat"))
+PPI = ("ppi", "ppi-go")
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    r"""A wish for some of the tables.
+
+    Args:
+        tables (sequence): Of 2, 3 and 4.
+        ablation (bool): Whether the ablation is wanted.
+        figures (bool): Whether the runs of the figures are wanted.
+        data (sequence): The data sets; empty for those of each table.
+        backbones (sequence): The backbones.
+        aggrs (sequence): The aggregators.
+        splits (int): How many splits.
+        scheme (str, optional): How to split; :obj:`None` for the paper's way.
+        settings_name (str): The settings file.
+        overrides (dict): Settings in place of the file's.
+        data_dir (Path, optional): Where data are.
+        store (Path, optional): Where runs are, unless it is the usual place.
+    """
+
+    tables: Sequence[int] = ()
+    ablation: bool = False
+    figures: bool = False
+    data: Sequence[str] = ()
+    backbones: Sequence[str] = BACKBONES
+    aggrs: Sequence[str] = AGGRS
+    splits: int = 10
+    scheme: str | None = None
+    settings_name: str = "published"
+    overrides: dict[str, Any] = field(default_factory=dict)
+    data_dir: Path | None = None
+    store: Path | None = None
+
+    def sets(self, number: int) -> list[str]:
+        r"""The data sets of a table."""
+        if not self.data:
+            return [some_ppi(self.data_dir)] if number == 4 else list(SETS)
+        return [name for name in self.data if (name in PPI) == (number == 4)]
+
+    def ablation_sets(self) -> list[str]:
+        r"""The data sets of the ablation."""
+        return list(self.data) or list(ABLATION)
+
+    def described(self) -> str:
+        r"""The settings in words."""
+        changed = [f"{name}={value}" for name, value in self.overrides.items()]
+        changed += [] if self.scheme is None else [f"splits {without_folder(self.scheme)}"]
+        return ", ".join([Path(self.settings_name).name, *changed])
+
+    def plans(self) -> list[Plan]:
+        r"""All runs, data set by data set."""
+        folder = str(self.data_dir.resolve()) if self.data_dir else None
+        names = dict.fromkeys(name for number in self.tables for name in self.sets(number))
+        plans = [
+            Plan(
+                data=DataRef(name, folder),
+                backbones=self.backbones,
+                aggrs=self.aggrs,
+                splits=range(self.splits),
+                settings_name=self.settings_name,
+                scheme=self.scheme,
+                overrides=self.overrides,
+            )
+            for name in names
+        ]
+        for name in self.ablation_sets() if self.ablation else ():
+            base = Plan(DataRef(name, folder), ["gcn"], ["none"], range(self.splits), SETTINGS)
+            plans.append(base)
+            plans += [
+                replace(base, aggrs=[variant.aggr], overrides=variant.overrides)
+                for variant in variants()
+            ]
+        return plans + (self._plans_of_figures(folder) if self.figures else [])
+
+    def _plans_of_figures(self, folder: str | None) -> list[Plan]:
+        r"""Losses on the citation graphs, one split for each picture of an embedding, depths."""
+        cited = [name for name in depth.SETS if name in (self.data or depth.SETS)]
+        losses = [
+            Plan(DataRef(name, folder), ["gcn"], AGGRS, range(self.splits), SETTINGS)
+            for name in cited
+        ]
+        embeddings = [
+            Plan(DataRef(name, folder), [backbone], AGGRS, range(1), SETTINGS)
+            for name, backbone in EMBEDDED
+            if name in (self.data or [name])
+        ]
+        splits = min(self.splits, depth.SPLITS)
+        return losses + embeddings + depth.plans(cited, splits=splits, data_dir=self.data_dir)
+
+    def table(self, rows: Sequence[Row], number: int) -> Tabled:
+        r"""A table from rows."""
+        return table(
+            rows,
+            number,
+            data=self.sets(number),
+            backbones=self.backbones,
+            aggrs=self.aggrs,
+            settings_name=self.settings_name,
+            overrides=self.overrides,
+            scheme=self.scheme,
+            splits=self.splits,
+        )
+
+    def missing(self, tabled: Tabled) -> list[str]:
+        r"""The commands that fill cells with fewer runs than wanted, each once."""
+        short = [cell for cell in tabled.cells if cell.n < self.splits]
+        failed = {(cell.data, cell.backbone) for cell in short if cell.failed}
+        return list(dict.fromkeys(self._command(tabled.number, cell, failed) for cell in short))
+
+    def missing_in_ablation(self, effects: Sequence[Effect]) -> list[str]:
+        r"""The commands that fill lines of the ablation with fewer runs than wanted."""
+        short = dict.fromkeys(effect.data for effect in effects if effect.n < self.splits)
+        return [
+            shlex.join(
+                ["meanmax", "reproduce", "ablation", "--data", name, "--splits", str(self.splits)]
+                + self._places()
+            )
+            for name in short
+        ]
+
+    def _places(self) -> list[str]:
+        words = [] if self.store is None else ["--store", str(self.store)]
+        return words + ([] if self.data_dir is None else ["--data-dir", str(self.data_dir)])
+
+    def _command(self, number: int, cell: Cell, failed: set[tuple[str, str]]) -> str:
+        words = ["meanmax", "reproduce", f"table{number}", "--data", cell.data]
+        words += ["--backbone", cell.backbone, "--splits", str(self.splits)]
+        if tuple(self.aggrs) != AGGRS:
+            words += ["--aggr", ",".join(self.aggrs)]
+        if (cell.data, cell.backbone) in failed:
+            words += ["--retry-failed"]
+        words += self._places()
+        if self.settings_name != "published":
+            words += ["--settings", self.settings_name]
+        if self.scheme is not None:
+            words += ["--split", self.scheme]
+        for name, value in self.overrides.items():
+            words += ["--set", f"{name}={value}"]
+        return shlex.join(words)
+
+
+def some_ppi(data_dir: Path | None) -> str:
+    r"""The released PPI, unless only the one with rebuilt labels is on disk."""
+    here = [name for name in PPI if CATALOG[name].located(data_dir) is not None]
+    return here[0] if here else "ppi"

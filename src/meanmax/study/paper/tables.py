@@ -1,0 +1,156 @@
+r"""The paper's Tables 2, 3 and 4 from rows, each cell beside the paper's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from meanmax.study.stats.comparison import (BASELINE, Comparison, compare, mean_and_std)
+from meanmax.study.paper.paper_tables import (Published, paper_value)
+from meanmax.study.runs.plain import plain
+from meanmax.study.runs.revisions import revision_notes
+from meanmax.study.runs.row import Row
+from meanmax.study.stats.selection import (scores, select)
+from meanmax.study.settings.settings import settings_for
+
+BACKBONES = ("gcn", "masked_gcn", "gat", "cat")
+AGGRS = ("none", "lp", "poly", "softmax")
+SETS = ("cora", "citeseer", "pubmed", "photo", "computers")
+SCHEMES = {
+    **dict.fromkeys(("cora", "citeseer", "pubmed"), "citation"),
+    **dict.fromkeys(("photo", "computers"), "amazon"),
+}
+PPI_GO = (
+    "ppi-go has PPI's graphs and features but rebuilt labels: the paper's numbers beside it are "
+    "those of PPI, and no cell is marked."
+)
+METRIC = {2: "test_score", 3: "all_score", 4: "test_score"}
+Mark: TypeAlias = Literal["at or above", "within one std", "below", "missing", "no paper value"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    r"""One method on one data set.
+
+    Args:
+        backbone (str): The backbone.
+        aggr (str): The aggregator.
+        data (str): The data set.
+        mean (float): Over the splits, in percent; NaN if there is no run.
+        std (float): The standard deviation over splits.
+        n (int): Runs that ended well.
+        failed (int): Runs that did not.
+        paper (Published, optional): The paper's mean and deviation.
+        mark (str): Where the mean stands to the paper's: at or above it, within one standard
+            deviation of the paper's below it, or below that.
+        extra (dict): Means of our own columns: clusters of the embedding.
+    """
+
+    backbone: str
+    aggr: str
+    data: str
+    mean: float
+    std: float
+    n: int
+    failed: int
+    paper: Published | None
+    mark: Mark
+    extra: dict[str, float]
+
+    def as_dict(self) -> dict[str, Any]:
+        r"""Plain values."""
+        paper = None if self.paper is None else self.paper._asdict()
+        found: dict[str, Any] = plain({**vars(self), "paper": paper})
+        return found
+
+
+@dataclass(frozen=True)
+class Tabled:
+    r"""A table.
+
+    Args:
+        number (int): The paper's number.
+        cells (list): All cells, by method and data set.
+        comparisons (list): For each backbone and data set, the aggregators against the baseline.
+        notes (list): Rows that were left out, and what made the others.
+    """
+
+    number: int
+    cells: list[Cell]
+    comparisons: list[Comparison]
+    notes: list[str]
+
+
+def table(
+    rows: Sequence[Row],
+    number: int,
+    *,
+    data: Sequence[str],
+    backbones: Sequence[str] = BACKBONES,
+    aggrs: Sequence[str] = AGGRS,
+    settings_name: str = "published",
+    overrides: Mapping[str, Any] | None = None,
+    scheme: str | None = None,
+    splits: int | None = None,
+) -> Tabled:
+    r"""Makes a table from rows that have exactly the settings asked for.
+
+    Args:
+        rows (sequence): All rows there are.
+        number (int): 2, 3 or 4.
+        data (sequence): The data sets.
+        backbones (sequence, optional): The backbones. (default: the paper's)
+        aggrs (sequence, optional): The aggregators. (default: the paper's)
+        settings_name (str, optional): The settings file. (default: :obj:`"published"`)
+        overrides (mapping, optional): Settings that win over the file's. (default: :obj:`None`)
+        scheme (str, optional): The scheme of splits. (default: the paper's; for other data sets
+            what most rows have)
+        splits (int, optional): How many splits, from seed 0 on. (default: all there are)
+    """
+    metric = METRIC[number]
+    cells, comparisons, notes = [], [], []
+    shown: list[Row] = []
+    for name in data:
+        chosen = select(
+            rows,
+            name,
+            lambda b, a, d: settings_for(settings_name, b, a, d, overrides),
+            scheme or SCHEMES.get(name),
+            splits,
+        )
+        notes += chosen.notes
+        if name == "ppi-go" and chosen.rows:
+            notes.append(PPI_GO)
+        for backbone in backbones:
+            for aggr in aggrs:
+                own = chosen.of(backbone, aggr)
+                shown += own.values()
+                cells.append(_cell(number, backbone, aggr, name, list(own.values()), metric))
+            if BASELINE in aggrs and chosen.of(backbone, BASELINE):
+                comparisons.append(compare(chosen, backbone, aggrs, data=name, metric=metric))
+    return Tabled(number, cells, comparisons, notes + revision_notes(shown))
+
+
+def _cell(number: int, backbone: str, aggr: str, data: str, rows: list[Row], metric: str) -> Cell:
+    values = list(scores(rows, metric).values())
+    mean, std = mean_and_std(values)
+    paper = paper_value(number, backbone, aggr, "ppi" if data == "ppi-go" else data)
+    mark = "no paper value" if data == "ppi-go" and values else _mark(mean, paper)
+    extra = {}
+    if number == 3:
+        for name in ("kmeans_accuracy", "kmeans_nmi", "kmeans_ari"):
+            extra[name] = mean_and_std(list(scores(rows, name).values()))[0]
+    good = len(values)
+    return Cell(backbone, aggr, data, mean, std, good, len(rows) - good, paper, mark, extra)
+
+
+def _mark(mean: float, paper: Published | None) -> Mark:
+    if math.isnan(mean):
+        return "missing"
+    if paper is None:
+        return "no paper value"
+    if round(mean, 2) >= paper.mean:
+        return "at or above"
+    return "within one std" if mean >= paper.mean - paper.std else "below"

@@ -1,0 +1,84 @@
+r"""Training as TensorBoard shows it."""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, final
+
+from meanmax.train.history import History
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+
+class TensorBoardError(RuntimeError):
+    r"""TensorBoard is not installed."""
+
+
+@final
+class TensorBoard:
+    r"""Writes every epoch for TensorBoard: :obj:`loss/train`, :obj:`loss/val`, :obj:`score/val`,
+    and :obj:`learned/layers.0.gamma` and the like, with a number behind it where a layer has
+    several values.
+
+    .. code-block:: python
+
+        with TensorBoard("logs/first") as board:
+            NodeClassifier().fit(graph, x, y, train_mask, val_mask, on_epoch=board)
+
+    What training writes anew after an interruption takes the place of what was there of it.
+
+    Args:
+        folder (str or PathLike): The folder of this run, made if need be.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        try:
+            import torch.utils.tensorboard  # noqa: F401
+        except ImportError as error:
+            raise TensorBoardError(
+                "TensorBoard is not installed: pip install 'meanmax[tensorboard]'"
+            ) from error
+        self.folder = os.fspath(folder)
+        self._writer: SummaryWriter | None = None
+
+    def __call__(self, epoch: int, history: History) -> None:
+        r"""Writes one epoch; see :func:`meanmax.train.train`."""
+        if self._writer is None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            os.makedirs(self.folder, exist_ok=True)
+            # Epochs from here on were written before if a run was interrupted after them.
+            self._writer = SummaryWriter(self.folder, purge_step=epoch or None)
+        for name, value in _values(history).items():
+            self._writer.add_scalar(name, value, epoch)
+
+    def close(self) -> None:
+        r"""Writes what is left."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _values(history: History) -> dict[str, float]:
+    r"""The last epoch by name."""
+    found = {"loss/train": history.train_loss[-1]}
+    if history.val_loss:
+        found |= {"loss/val": history.val_loss[-1], "score/val": history.val_score[-1]}
+    for name, values in history.learned.items():
+        last = values[-1]
+        for number, value in enumerate(last):
+            found[f"learned/{name}" + (f"/{number}" if len(last) > 1 else "")] = value
+    return found

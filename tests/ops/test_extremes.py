@@ -1,0 +1,142 @@
+"""Large parameters, offsets, outliers and weights: float32 against the reference."""
+
+import pytest
+import torch
+
+from meanmax import (Graph, functional)
+
+from .cases import (
+    LOWER,
+    assert_agree,
+    assert_norm_close,
+    assert_outputs_agree,
+    both_dtypes,
+    default_form,
+    every_backend,
+    every_form,
+    fast_backend,
+    generator,
+    messy_edges,
+    normal,
+    run,
+    star,
+)
+
+TOL = 1e-4
+EDGES = messy_edges(40, 240)
+GRAPH = Graph.from_edge_index(EDGES, 40)
+WEIGHT = 0.1 + torch.rand(EDGES.size(1), generator=generator(7))
+UPSTREAM = 0.1 + normal(40, 4, seed=4).abs()
+FEATURES = {
+    "uniform": 1e4 * (2 * torch.rand(40, 4, generator=generator(8)) - 1),
+    "offset": 1e4 + normal(40, 4, seed=9),
+    "relu": normal(40, 4, seed=10).relu(),
+}
+
+
+def check(form, x, theta, backend, weight=WEIGHT, graph=GRAPH):
+    want = run(form, x, graph, theta, "reference", weight=weight, upstream=UPSTREAM)
+    got = run(form, x, graph, theta, backend, weight=weight, upstream=UPSTREAM)
+    # That of gamma is a variance of features and underflows where the maximum stands alone.
+    least = 1e-13 * (x.max() - x.min()).item() ** 2 if form.kind == "softmax" else 0.0
+    assert_agree(got, want, x, TOL, least)
+
+
+@pytest.mark.parametrize("theta", [1.0, 20.0, 100.0, 1000.0])
+@pytest.mark.parametrize("features", FEATURES)
+@fast_backend
+@every_form
+def test_large_parameters_and_features(form, backend, features, theta):
+    check(form, FEATURES[features], torch.full((4,), theta), backend)
+
+
+@pytest.mark.parametrize("outlier", [0.0, 100.0, 1000.0, 1e8, 1e30, -1e30])
+@both_dtypes
+@every_backend
+def test_unrelated_node(backend, dtype, outlier):
+    x, graph = star([0.0, 1.0, 2.0], extra=[outlier], dtype=dtype)
+    out = functional.softmax(x, graph, 1.0, backend=backend)
+    assert out.item() == pytest.approx(1.5752103826, rel=1e-6)
+
+
+@fast_backend
+@every_form
+def test_gradient_on_an_offset(form, backend):
+    for theta in (5.0, torch.tensor([2.0, 5.0, 7.0, 9.0])):
+        check(form, 1000 + normal(40, 4), theta, backend)
+
+
+@pytest.mark.parametrize("theta", [1.0, 3.0, 30.0])
+@pytest.mark.parametrize("outlier", [1e6, -1e6])
+@fast_backend
+@every_form
+def test_outlier(form, backend, outlier, theta):
+    x = normal(40, 4)
+    x[7] = outlier
+    # The gradients of weights would take differences of neighbours that 1e6 leaves no digits.
+    graph = GRAPH.with_weight(WEIGHT)
+    check(form, x, torch.full((4,), theta), backend, weight=None, graph=graph)
+
+
+@pytest.mark.parametrize("size", [1e-20, 1e20])
+@fast_backend
+@every_form
+def test_tiny_and_huge_weights(form, backend, size):
+    x, theta, weight = normal(40, 4), torch.tensor([1.0, 2.0, 8.0, 64.0]), WEIGHT * size
+    want = run(form, x, GRAPH, theta, "reference", weight=weight, upstream=UPSTREAM)
+    got = run(form, x, GRAPH, theta, backend, weight=weight, upstream=UPSTREAM)
+    linear = "sum" in str(form) or str(form) == "softmax-paper"
+    power = 1 / theta if form.kind == "lp" else torch.full((4,), float(linear))
+    unit = (8 * size) ** power.double()  # what the output grows with
+    assert_outputs_agree(got.out / unit, want.out / unit, x, TOL)
+    for name, grad in got.grads.items():
+        assert_norm_close(grad, want.grads[name], TOL, name)
+
+
+@pytest.mark.parametrize("size", [1e-20, 1e20])
+@fast_backend
+@every_form
+def test_weights_of_very_different_size(form, backend, size):
+    weight = torch.where(torch.arange(len(WEIGHT)) % 3 == 0, WEIGHT * size, WEIGHT)
+    x, theta = normal(40, 4), torch.tensor([1.0, 2.0, 8.0, 64.0])
+    want = run(form, x, GRAPH, theta, "reference", weight=weight, upstream=UPSTREAM)
+    got = run(form, x, GRAPH, theta, backend, weight=weight, upstream=UPSTREAM)
+    assert_outputs_agree(got.out, want.out, x, TOL)
+    assert all(torch.isfinite(grad).all() for grad in got.grads.values())
+
+
+@fast_backend
+@every_form
+def test_all_rows_exact(form, backend):
+    theta = 22.0 if form.kind == "softmax" else 220.0
+    check(form, 3 * normal(40, 4), torch.full((4,), theta), backend)
+
+
+@fast_backend
+@every_form
+def test_some_rows_exact(form, backend):
+    x = normal(40, 4)
+    x[:10] *= 12
+    theta = LOWER[form.kind] + torch.tensor([0.0, 1.5, 12.0, 80.0])
+    check(form, x, theta, backend)
+
+
+@both_dtypes
+@fast_backend
+@default_form
+def test_tiny_features(form, backend, dtype):
+    """No absolute epsilon swamps them."""
+    x = (1e-15 * normal(40, 4)).to(dtype)
+    out = [form(x, GRAPH, 3.0, backend=name).double() for name in (backend, "reference")]
+    assert_outputs_agree(*out, x, 1e-5)
+    assert out[1].abs().max() < 1e-13
+
+
+@fast_backend
+@default_form
+def test_approaches_the_maximum(form, backend):
+    x = FEATURES["uniform"]
+    row = GRAPH.with_weight(WEIGHT / WEIGHT.sum())
+    largest = functional.max(x, GRAPH, backend=backend)
+    out = form(x, row, 1e6, backend=backend)
+    assert ((out - largest).abs() <= 1e-4 * 2e4).all()

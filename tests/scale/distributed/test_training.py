@@ -1,0 +1,155 @@
+"""Training under torchrun: like one process, killed and resumed, and with bad input."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+import torch
+from click.testing import CliRunner
+
+from meanmax import NodeClassifier
+from meanmax.cli import main
+from meanmax.cli.commands.train_distributed import told_of_failures
+from meanmax.scale.distributed_init import RankError
+
+DIGITS = ["--data", "digits", "--aggr", "softmax", "--set", "hidden=16"]
+
+
+def start(folder: Path, *args: str, ranks: int = 2) -> subprocess.Popen:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", str(ranks), "-m", "meanmax", "train", "--distributed", *args]
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finished(process: subprocess.Popen) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=240)
+    return process.returncode, out, err
+
+
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    return NodeClassifier.load(path).model_.state_dict()
+
+
+def test_two_ranks_end_where_one_process_ends(tmp_path):
+    options = [*DIGITS, "--set", "dropout=0", "--set", "epochs=8"]
+    code, out, err = finished(start(tmp_path, *options, "--out", "two.zip"))
+    assert code == 0, err
+    assert "accuracy on test nodes" in out
+    one = CliRunner().invoke(main, ["train", *options, "--out", str(tmp_path / "one.zip")])
+    assert one.exit_code == 0, one.output
+    alone, together = weights(tmp_path / "one.zip"), weights(tmp_path / "two.zip")
+    assert alone.keys() == together.keys()
+    for name, value in alone.items():
+        assert torch.allclose(together[name], value, rtol=1e-4, atol=1e-5), name
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="children are found in /proc")
+def test_a_killed_rank_ends_the_job_and_the_next_one_goes_on_from_the_checkpoint(tmp_path):
+    options = [*DIGITS, "--set", "epochs=40", "--set", "patience=40"]
+    code, _, err = finished(start(tmp_path, *options, "--out", "undisturbed.zip"))
+    assert code == 0, err
+
+    process = start(tmp_path, *options, "--out", "model.zip", "--checkpoint-every", "0")
+    state = tmp_path / "model.zip.checkpoint"
+    wait_for(state.exists, process)
+    os.kill(children(process.pid)[-1], signal.SIGKILL)
+    killed = time.monotonic()
+    code, _, err = finished(process)
+    assert time.monotonic() - killed < 60
+    assert code != 0
+    assert f"the same command goes on from {state.name}" in err
+    assert state.exists() and not (tmp_path / "model.zip").exists()
+
+    code, _, err = finished(start(tmp_path, *options, "--out", "model.zip"))
+    assert code == 0, err
+    assert "going on from model.zip.checkpoint" in err
+    assert not state.exists()
+    wanted, found = weights(tmp_path / "undisturbed.zip"), weights(tmp_path / "model.zip")
+    assert all(torch.equal(found[name], value) for name, value in wanted.items())
+
+
+def children(pid: int) -> list[int]:
+    return [int(found) for found in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def wait_for(condition, process: subprocess.Popen) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_without_torchrun_the_error_says_how_to_start_it(tmp_path, monkeypatch):
+    monkeypatch.delenv("RANK", raising=False)
+    result = CliRunner().invoke(
+        main, ["train", "--distributed", *DIGITS, "--out", str(tmp_path / "m.zip")]
+    )
+    assert result.exit_code == 1
+    assert "torchrun --nproc-per-node 2 -m meanmax train --distributed" in result.output
+
+
+def test_what_cannot_be_spread_is_refused(tmp_path):
+    cat = ["--data", "karate", "--backbone", "cat", "--out", "m.zip"]
+    code, _, err = finished(start(tmp_path, *cat, ranks=1))
+    assert code != 0
+    assert "needs the whole graph in one process" in err
+
+
+def test_as_many_processes_as_parts(tmp_path):
+    cut = ["partition", "--data", "karate", "--parts", "2", "--out", str(tmp_path / "parts")]
+    assert CliRunner().invoke(main, cut).exit_code == 0
+    code, _, err = finished(
+        start(tmp_path, "--data", "parts", "--aggr", "lp", "--out", "m.zip", ranks=1)
+    )
+    assert code != 0
+    assert "torchrun --nproc-per-node 2" in err
+
+
+def test_what_a_cut_has_settled_is_not_given_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cut = ["partition", "--data", "karate", "--parts", "2", "--out", "parts"]
+    assert CliRunner().invoke(main, cut).exit_code == 0
+    train = ["train", "--data", "parts", "--out", "m.zip"]
+    for options, said in (
+        ([], "add --distributed"),
+        (["--distributed", "--split-seed", "7"], "--split-seed: the graph in parts was cut"),
+    ):
+        result = CliRunner().invoke(main, [*train, *options])
+        assert result.exit_code == 1
+        assert said in result.output
+    again = CliRunner().invoke(main, cut)
+    assert again.exit_code == 0, again.output
+    other = CliRunner().invoke(main, [*cut[:-1], "parts", "--method", "blocks"])
+    assert other.exit_code == 1
+    assert "delete it, or name another folder" in other.output
+
+
+def test_a_rank_speaks_though_the_launcher_stops_it(tmp_path, monkeypatch, capsys):
+    before, show = signal.getsignal(signal.SIGTERM), click.ClickException.show
+
+    def stopped_first(error):
+        os.kill(os.getpid(), signal.SIGTERM)
+        show(error)
+
+    monkeypatch.setattr(click.ClickException, "show", stopped_first)
+    state = tmp_path / "model.zip.checkpoint"
+    state.touch()
+    with pytest.raises(click.exceptions.Exit) as ended, told_of_failures(state):
+        raise RankError("another rank is gone")
+    assert ended.value.exit_code == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert "another rank is gone; the same command goes on from" in said
+    assert signal.getsignal(signal.SIGTERM) is before

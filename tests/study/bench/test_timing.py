@@ -1,0 +1,29 @@
+import gc
+
+from meanmax.study.bench.timing import (MIN_CALLS, WARM_UP_CALLS, time_in_turns)
+
+
+def test_every_case_is_called_once_per_round():
+    calls, steps = [], []
+    cases = {name: lambda name=name: calls.append(name) for name in "abc"}
+    timings = time_in_turns(cases, repeats=4, budget=10.0, on_step=lambda: steps.append(0))
+    rounds = calls[3 * WARM_UP_CALLS :]
+    assert [sorted(rounds[i : i + 3]) for i in range(0, 12, 3)] == [["a", "b", "c"]] * 4
+    assert len(steps) == 3 * (4 + 1)
+    assert all(len(timing.seconds) == 4 and timing.median_ms > 0 for timing in timings.values())
+    assert gc.isenabled()
+
+
+def test_budget_ends_a_case_but_not_before_the_least():
+    timings = time_in_turns({"a": lambda: None}, repeats=10, budget=0.0)
+    assert len(timings["a"].seconds) == MIN_CALLS
+
+
+def test_a_case_that_fails_does_not_end_the_others():
+    def fail():
+        raise RuntimeError("not enough memory")
+
+    timings = time_in_turns({"bad": fail, "good": lambda: None}, repeats=2, budget=1.0)
+    assert timings["bad"].error == "RuntimeError: not enough memory"
+    assert timings["bad"].median_ms is None
+    assert len(timings["good"].seconds) == 2

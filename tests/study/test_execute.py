@@ -1,0 +1,192 @@
+"""Runs of a few epochs on a small graph: what they may know, and what they go on from."""
+
+import dataclasses
+import errno
+import os
+
+import numpy as np
+import pytest
+import torch
+
+from meanmax.data import (load, make_split)
+from meanmax.study.runs import execute as module
+from meanmax.study.runs.execute import (DataRef, execute)
+from meanmax.study.runs.run_missing import (Workers, fill)
+from meanmax.study.runs.plan import Plan
+from meanmax.study.runs.resume import SpareCheckpoint
+from meanmax.study.store.store import (Store, StoreError)
+
+TIMES = {"seconds": 0.0, "finished": "", "alone": False}
+
+
+def tasks(aggrs=("softmax",), splits=(0,), **overrides):
+    overrides = {"epochs": 8, "hidden": 4, **overrides}
+    plan = Plan(DataRef("karate"), ["gcn"], aggrs, splits, "published", overrides=overrides)
+    return plan.tasks(load("karate"))
+
+
+def timeless(row):
+    return dataclasses.replace(row, **TIMES)
+
+
+def assert_same(one, other):
+    assert timeless(one.row) == timeless(other.row)
+    assert one.artefact.keys() == other.artefact.keys()
+    for name, array in one.artefact.items():
+        assert np.array_equal(array, other.artefact[name], equal_nan=True), name
+
+
+def test_a_table_with_runs_that_go_wrong(tmp_path):
+    def run(task):
+        if task.spec.settings["epochs"] == 4:
+            raise KeyError("no such thing")
+        return execute(task)
+
+    good = tasks(["none", "softmax"], [0, 1])
+    bad = tasks(epochs=4) + tasks(lr=1e30) + tasks(norm="no such norm")
+    store = Store(tmp_path / "two")
+    made = fill(store, bad + good, Workers(jobs=2), run=run)
+
+    found = {row.key: row for row in store.rows()}
+    assert len(made) == len(found) == 7
+    raises, diverges, fails = (found[task.spec.key] for task in bad)
+    statuses = [row.status for row in (raises, diverges, fails)]
+    assert statuses == ["failed", "diverged", "failed"]
+    assert raises.error == "KeyError: 'no such thing'"
+    assert "lower the learning rate" in diverges.error
+    assert "norm" in fails.error and ".py:" in fails.error
+
+    again = fill(store, bad + good, Workers(jobs=1), retry_failed=True)
+    statuses = {row.key: (row.status, row.attempt) for row in again}
+    assert statuses == {raises.key: ("ok", 1), fails.key: ("failed", 1)}
+    assert fill(store, bad + good, Workers(jobs=1)) == []
+
+    alone = Store(tmp_path / "one")
+    fill(alone, good, Workers(jobs=1))
+    assert [row.status for row in alone.rows()] == ["ok"] * 4
+    for row in alone.rows():
+        assert timeless(row) == timeless(found[row.key])
+        one, other = alone.artefact(row.key), store.artefact(row.key)
+        assert all(np.array_equal(one[name], other[name], equal_nan=True) for name in one)
+
+
+def test_a_full_disk_ends_the_table_and_loses_nothing(tmp_path, monkeypatch):
+    store, listed = Store(tmp_path), tasks(["none"], range(4))
+    add = Store.add
+
+    def add_or_not(self, result):
+        if len(self.rows()) == 2:
+            raise StoreError("no room")
+        return add(self, result)
+
+    monkeypatch.setattr(Store, "add", add_or_not)
+    monkeypatch.setattr(Store, "release", add_or_not)  # the disk is as full for the claims
+    with pytest.raises(StoreError, match="no room"):
+        fill(store, listed, Workers(jobs=1))
+    monkeypatch.undo()
+    other = Store(tmp_path)
+    assert other.claim(listed[2].spec.key) == "mine"  # else it would be waited for
+    assert [row.split_seed for row in fill(other, listed, Workers(jobs=1))] == [2, 3]
+    assert sorted(row.split_seed for row in other.rows()) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("aggr", ["none", "softmax"])
+def test_test_labels_change_nothing_but_the_judgement(aggr, monkeypatch):
+    dataset = load("karate")
+    (task,) = tasks([aggr])
+    split = make_split(dataset, task.scheme, 0)
+    models = []
+    judged = module._judged
+
+    def keep(model, *args):
+        models.append(model)
+        return judged(model, *args)
+
+    monkeypatch.setattr(module, "_judged", keep)
+    true = execute(task)
+    garbled = dataset.y.clone()
+    garbled[split.test] = (garbled[split.test] + 1) % dataset.num_classes
+    other = dataclasses.replace(dataset, y=garbled)
+    known = (other, other.graph(), task.spec.data_hash)
+    monkeypatch.setattr(module, "_loaded", lambda ref: known)
+    monkeypatch.setattr(module, "make_split", lambda *args: split)
+    false = execute(task)
+
+    assert true.row.status == false.row.status == "ok"
+    assert true.row.metrics["test_score"] != false.row.metrics["test_score"]
+    for name in ("best_epoch", "epochs", "learned", "maxness"):
+        assert getattr(true.row, name) == getattr(false.row, name)
+    for name in ("train_loss", "train_score", "val_loss", "val_score"):
+        assert true.row.metrics[name] == false.row.metrics[name]
+    weights, others = (model.state_dict() for model in models)
+    assert all(torch.equal(weights[name], others[name]) for name in weights)
+    assert all(np.array_equal(true.artefact[name], false.artefact[name]) for name in true.artefact)
+
+
+def test_other_data_than_planned_with():
+    (task,) = tasks()
+    row = execute(dataclasses.replace(task, data=DataRef("wine"))).row
+    assert row.status == "failed"
+    assert "'karate' is not what was planned with" in row.error
+
+
+class Stopped(BaseException):
+    pass
+
+
+@pytest.fixture
+def interrupted(tmp_path, monkeypatch):
+    """A run with a checkpoint of its fifth epoch, and what comes of it uninterrupted."""
+    monkeypatch.setattr(SpareCheckpoint, "is_due", lambda self: True)
+    (task,) = tasks()
+    task = dataclasses.replace(task, checkpoints=str(tmp_path / "checkpoints"))
+
+    def stop(epoch, history):
+        if epoch == 5:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        execute(task, stop)
+    path = tmp_path / "checkpoints" / f"{task.spec.key}.pt"
+    assert path.exists()
+    return task, path, execute(dataclasses.replace(task, checkpoints=None))
+
+
+def test_a_run_goes_on_where_it_stopped(interrupted):
+    task, _, whole = interrupted
+    heard = []
+    rest = execute(task, lambda epoch, history: heard.append(epoch))
+    assert heard == [5, 6, 7]
+    assert_same(rest, whole)
+
+
+@pytest.mark.parametrize("damage", ["cut", "text", "other run", "half a state"])
+def test_a_useless_checkpoint_is_set_aside(interrupted, damage):
+    task, path, whole = interrupted
+    state = torch.load(path, weights_only=True)
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:-200])
+    elif damage == "text":
+        path.write_text("no checkpoint")
+    elif damage == "other run":
+        torch.save({**state, "run": "another"}, path)
+    else:
+        torch.save({name: state[name] for name in ("format", "run", "model")}, path)
+    before = path.read_bytes()
+    heard = []
+    again = execute(task, lambda epoch, history: heard.append(epoch))
+    assert heard == list(range(8))
+    assert path.with_suffix(".damaged").read_bytes() == before
+    assert_same(again, whole)
+
+
+def test_a_run_does_without_checkpoints_on_a_full_disk(interrupted, monkeypatch):
+    task, path, whole = interrupted
+    path.unlink()
+
+    def no_room(handle):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", no_room)
+    assert_same(execute(task), whole)
+    assert list(path.parent.iterdir()) == []

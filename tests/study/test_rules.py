@@ -1,0 +1,63 @@
+"""Settings files of one's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from meanmax.study.settings.rules import (SettingsError, read_rules)
+from meanmax.study.settings.settings import settings_for
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(text, name="mine.toml"):
+        path = tmp_path / name
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def test_rules_of_ones_own_win_over_those_of_the_base(written):
+    name = written(
+        'base = "published"\n[default]\nlr = 1\n'
+        '[[rule]]\nwhen = { aggr = ["lp"], data = ["cora"] }\nstart = 3.5\nhidden = 16\n'
+    )
+    given = settings_for(name, "gcn", "lp", "cora")
+    base = settings_for("published", "gcn", "lp", "cora")
+    assert given == {**base, "lr": 1.0, "start": 3.5, "hidden": 16}
+    assert type(given["lr"]) is float  # as an equal run of another file has it
+    assert settings_for(name, "gcn", "lp", "photo")["start"] == base["start"]
+    assert settings_for(name, "gat", "none", "cora")["lr"] == 1.0
+
+
+def test_a_file_may_stand_alone(written):
+    assert settings_for(written("[default]\nlr = 0.5\n"), "gcn", "none", "cora") == {"lr": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("lr = 0.1\n", "is not in its form: a settings file has a"),
+        ("[[rule]]\nwhen = {}\n", "is not in its form"),
+        ('base = "tuned"\n[[rule]]\nlr = 0.1\n', "is not in its form"),
+        ('base = "tuned"\n[[rule]]\nwhen = { aggr = "lp" }\n', "is not in its form"),
+        ('base = "tuned"\n[[rule]]\nwhen = { set = ["lp"] }\n', "is not in its form"),
+        ('base = "best"\n', "must be one of published, tuned"),
+        ("[default\n", "cannot be read"),
+        ('base = "tuned"\n[default]\nlrr = 0.1\n', "did you mean 'lr'"),
+        ('base = "tuned"\n[default]\nlr = "fast"\n', "'lr' must be of type float"),
+        ('base = "tuned"\n[default]\nhidden = 1.5\n', "'hidden' must be of type int"),
+        ('base = "tuned"\n[default]\nepochs = true\n', "'epochs' must be of type int"),
+    ],
+)
+def test_wrong_files_say_what_to_do(written, text, message):
+    with pytest.raises(SettingsError, match=message):
+        settings_for(written(text), "gcn", "lp", "cora")
+
+
+def test_names_that_are_none():
+    with pytest.raises(SettingsError, match="one of published, tuned, or a file that ends with"):
+        read_rules("best")
+    with pytest.raises(SettingsError, match="there is no settings file 'best.toml'"):
+        read_rules("best.toml")

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from meanmax.study.runs.classifier_of import params_of
+from meanmax.study.settings.rules import read_rules
+from meanmax.study.runs.run_spec import RunSpec
+from meanmax.study.settings.settings import (KINDS, NAMES, SettingsError, parse_overrides, settings_for)
+from meanmax.graph import Graph
+from meanmax.nn.models_init import BACKBONES
+from meanmax.train.classifier_model import (model_of, schedule_of)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_setting_of_the_files_is_known_and_of_its_type(name):
+    content = read_rules(name)
+    tables = [content["default"], *content["rule"]]
+    for table in tables:
+        for key, value in table.items():
+            if key != "when":
+                assert isinstance(value, KINDS[key]), key
+    for rule in content["rule"]:
+        assert set(rule["when"]) <= {"backbone", "aggr", "data"}
+
+
+def test_published_is_what_the_paper_and_its_code_give():
+    gcn = settings_for("published", "gcn", "softmax", "cora")
+    assert (gcn["epochs"], gcn["aggregator_steps"], gcn["weight_steps"]) == (400, 1, 2)
+    assert (gcn["lr"], gcn["weight_decay"], gcn["dropout"], gcn["hidden"]) == (0.01, 5e-4, 0.5, 64)
+    assert (gcn["aggregator_optimizer"], gcn["aggregator_momentum"]) == ("sgd", 0.9)
+    assert (gcn["aggregator_lr"], gcn["aggregator_clip"], gcn["start"]) == (0.01, 3.0, 1.0)
+    assert settings_for("published", "gcn", "lp", "photo")["weight_decay"] == 1e-5
+    assert settings_for("published", "gcn", "lp", "cora")["start"] == 2.0
+    gat = settings_for("published", "gat", "poly", "pubmed")
+    assert (gat["heads"], gat["hidden"], gat["dropout"], gat["lr"]) == (8, 64, 0.6, 0.005)
+    assert (gat["epochs"], gat["weight_steps"], gat["per"]) == (500, 3, "head")
+    ppi = settings_for("published", "gat", "none", "ppi")
+    assert (ppi["layers"], ppi["hidden"], ppi["heads"], ppi["out_heads"]) == (3, 1024, 4, 6)
+    rebuilt = settings_for("published", "gat", "none", "ppi-go")
+    assert (rebuilt["layers"], rebuilt["hidden"], rebuilt["heads"]) == (3, 64, 4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("aggr", ["none", "lp", "poly", "softmax", "max"])
+@pytest.mark.parametrize("data", ["cora", "photo", "ppi-go", "my graph"])
+def test_every_combination_can_be_built_and_scheduled(name, backbone, aggr, data):
+    settings = settings_for(name, backbone, aggr, data)
+    spec = RunSpec(data, "d", "random", 0, "s", 0, backbone, aggr, settings)
+    graph = Graph.from_edge_index([[0, 1], [1, 0]], 2)
+    params = params_of(spec)
+    model = model_of(params, 4, 3, num_nodes=2, graph=graph)
+    assert len(model.layers) == settings["layers"]
+    assert bool(model.learned()) == (aggr in ("lp", "poly", "softmax"))
+    assert schedule_of(params).epochs == settings["epochs"]
+
+
+def test_a_baseline_does_not_depend_on_what_is_asked_of_aggregators():
+    asked = {"start": 3.0, "aggregator_lr": 1.0, "normalize": "sum", "per": "channel"}
+    plain = settings_for("published", "gcn", "none", "cora")
+    assert settings_for("published", "gcn", "none", "cora", asked) == plain
+    assert settings_for("published", "gcn", "softmax", "cora", asked)["start"] == 3.0
+    assert "shift" not in settings_for("published", "gcn", "softmax", "cora")
+
+
+def test_overrides_are_parsed_by_type():
+    given = ["lr=1e-3", "layers=3", "learn=no", "select=both", "aggregator_clip=none"]
+    assert parse_overrides(given) == {
+        "lr": 0.001,
+        "layers": 3,
+        "learn": False,
+        "select": "both",
+        "aggregator_clip": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("pair", "message"),
+    [
+        ("lr", "NAME=VALUE"),
+        ("weight_deacy=1", "did you mean 'weight_decay'"),
+        ("layers=two", "must be a whole number"),
+        ("lr=fast", "must be a number"),
+        ("learn=maybe", "must be true or false"),
+    ],
+)
+def test_wrong_overrides_say_what_to_do(pair, message):
+    with pytest.raises(SettingsError, match=message):
+        parse_overrides([pair])

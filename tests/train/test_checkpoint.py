@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+
+from meanmax import build_model
+from meanmax.train import (Checkpoint, CheckpointError, Problem, Sample, Schedule, train)
+from tests.train.problems import small
+
+SCHEDULE = Schedule(epochs=12, schedule="alternating", weight_steps=2, patience=12)
+
+
+def fitted(checkpoint=None, stop=None):
+    torch.manual_seed(3)
+    model = build_model("gat", "softmax", 5, 8, 3, heads=2, dropout=0.3)
+
+    def on_epoch(epoch, history):
+        if epoch == stop:
+            raise KeyboardInterrupt
+
+    history = train(model, small(), SCHEDULE, on_epoch, checkpoint)
+    return model, history
+
+
+def test_a_run_that_was_interrupted_ends_as_one_that_was_not(tmp_path):
+    whole, told = fitted()
+    checkpoint = Checkpoint(tmp_path / "run.pt", "run", every=0.0)
+    with pytest.raises(KeyboardInterrupt):
+        fitted(checkpoint, stop=7)
+    resumed, retold = fitted(checkpoint)
+    assert retold.train_loss == told.train_loss
+    assert (retold.val_loss, retold.learned) == (told.val_loss, told.learned)
+    assert retold.best_epoch == told.best_epoch
+    for name, value in whole.state_dict().items():
+        assert torch.equal(value, resumed.state_dict()[name]), name
+
+
+def test_batches_of_graphs_go_on_in_the_same_order(tmp_path):
+    def several(checkpoint=None, stop=None):
+        torch.manual_seed(5)
+        model = build_model("gcn", "lp", 5, 8, 3, dropout=0.5)
+        parts = [small(seed=seed) for seed in range(5)]
+        problem = Problem([part.samples[0] for part in parts], parts[0].val)
+
+        def on_epoch(epoch, history):
+            if epoch == stop:
+                raise KeyboardInterrupt
+
+        return train(model, problem, SCHEDULE, on_epoch, checkpoint)
+
+    told = several()
+    checkpoint = Checkpoint(tmp_path / "run.pt", "run", every=0.0)
+    with pytest.raises(KeyboardInterrupt):
+        several(checkpoint, stop=4)
+    assert several(checkpoint).train_loss == told.train_loss
+
+
+@pytest.mark.parametrize("damage", ["cut", "text", "pickle"])
+def test_a_damaged_checkpoint_is_refused_and_nothing_in_it_runs(tmp_path, damage):
+    path = tmp_path / "run.pt"
+    checkpoint = Checkpoint(path, "run", every=0.0)
+    with pytest.raises(KeyboardInterrupt):
+        fitted(checkpoint, stop=2)
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:-200])
+    elif damage == "text":
+        path.write_text("not a checkpoint")
+    else:
+        path.write_bytes(pickle.dumps(_Touch(str(tmp_path / "touched"))))
+    with pytest.raises(CheckpointError, match=r"run\.pt .* delete or move it"):
+        fitted(checkpoint)
+    assert not (tmp_path / "touched").exists()
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        fitted(Checkpoint(tmp_path / "run.pt", "one", every=0.0), stop=2)
+    with pytest.raises(CheckpointError, match="other settings or data"):
+        fitted(Checkpoint(tmp_path / "run.pt", "two"))
+
+
+def test_writing_leaves_the_last_one_when_it_fails(tmp_path, monkeypatch):
+    checkpoint = Checkpoint(tmp_path / "run.pt", "run", every=0.0)
+    checkpoint.write({"epoch": 1})
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(OSError, match="No space"):
+        checkpoint.write({"epoch": 2})
+    monkeypatch.undo()
+    assert checkpoint.read()["epoch"] == 1
+    assert list(tmp_path.iterdir()) == [tmp_path / "run.pt"]
+
+
+def test_batches_hold_every_graph_once_and_keep_them_apart():
+    parts = [small(num_nodes=n, seed=n) for n in (9, 12, 15)]
+    problem = Problem([part.samples[0] for part in parts], batch_graphs=2)
+    torch.manual_seed(0)
+    batches = list(problem.batches())
+    assert sorted(batch.graph.num_nodes for batch in batches)[-1] < 9 + 12 + 15
+    assert sum(batch.graph.num_nodes for batch in batches) == 36
+    model = build_model("gcn", "softmax", 5, 4, 3).eval()
+    alone = {sample.x.size(0): sample for sample in problem.samples}
+    for batch in batches:
+        sizes = batch.graph.src_ptr.diff().tolist()
+        outs = model(batch.x, batch.graph).split(sizes)
+        for size, out in zip(sizes, outs, strict=True):
+            sample: Sample = alone[size]
+            torch.testing.assert_close(out, sample.output(model))
+    targets = sum(float(batch.nodes.target.sum()) for batch in batches)
+    assert targets == sum(float(sample.nodes.target.sum()) for sample in problem.samples)
+
+
+class _Touch:
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (Path(self.path),)

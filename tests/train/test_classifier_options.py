@@ -1,0 +1,141 @@
+"""What a classifier can be told beside its defaults: schedules, peers, names, checkpoints."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from meanmax import NodeClassifier
+from meanmax.data import (load, make_split)
+from meanmax.nn.models_init import PEERS
+from meanmax.train import (Checkpoint, CheckpointError)
+
+
+@pytest.fixture(scope="module")
+def wine():
+    dataset = load("wine")
+    split = make_split(dataset)
+    return dataset.graph(), dataset.x, dataset.y, split.train, split.val
+
+
+def quick(**params) -> NodeClassifier:
+    return NodeClassifier(**{"hidden": 8, "epochs": 25, **params})
+
+
+def weights(model: NodeClassifier) -> dict[str, torch.Tensor]:
+    return model.model_.state_dict()
+
+
+def assert_same_weights(first: NodeClassifier, second: NodeClassifier) -> None:
+    assert weights(first).keys() == weights(second).keys()
+    for name, value in weights(first).items():
+        assert torch.equal(value, weights(second)[name]), name
+
+
+def test_schedule_options_reach_training(wine):
+    held = quick(schedule_options={"schedule": "alternating", "aggregator_lr": 0.0}).fit(*wine)
+    moved = quick(schedule_options={"schedule": "alternating", "aggregator_lr": 0.1}).fit(*wine)
+    assert float(held.model_.learned()["layers.0.gamma"]) == 1.0
+    assert float(moved.model_.learned()["layers.0.gamma"]) != 1.0
+    chosen = quick(schedule_options={"select": "score"}).fit(*wine).history_
+    best = max(chosen.val_score)
+    assert chosen.val_score[chosen.best_epoch] == best
+
+
+def test_aggregators_have_the_learning_rate_of_weights_unless_they_have_their_own(wine):
+    same = quick(schedule_options={"aggregator_lr": 0.01, "weight_steps": 1}).fit(*wine)
+    assert_same_weights(quick().fit(*wine), same)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"aggregator_rate": 1.0}, "'schedule_options' has no 'aggregator_rate'; it may hold agg"),
+        ({"epochs": 3}, "'schedule_options' has no 'epochs'"),
+        ({"weight_steps": 0}, "'weight_steps' must be a whole number from 1 on"),
+        ({"select": "luck"}, "'select' must be one of 'loss', 'score', 'both'"),
+        ([("select", "loss")], "'schedule_options' must be a dictionary or None"),
+    ],
+)
+def test_wrong_schedule_options(wine, options, message):
+    with pytest.raises(ValueError, match=message):
+        quick(schedule_options=options).fit(*wine)
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_peers_by_name(wine, peer, tmp_path):
+    graph, x, y, train, val = wine
+    model = quick(aggr=peer, epochs=40).fit(*wine)
+    assert type(model.model_).__name__ == "PeerModel"
+    assert model.score(graph, x, y) > 0.8
+    assert model.maxness(graph, x) == {}
+    model.save(tmp_path / "peer.zip")
+    again = NodeClassifier.load(tmp_path / "peer.zip")
+    np.testing.assert_array_equal(again.predict_proba(graph, x), model.predict_proba(graph, x))
+
+
+def test_peers_have_no_model_options(wine):
+    with pytest.raises(ValueError, match="'model_options' has no effect with aggr='pna'"):
+        quick(aggr="pna", model_options={"norm": "batch"}).fit(*wine)
+
+
+def test_named_classes_count_without_training_nodes(wine):
+    graph, x, y, train, val = wine
+    names = ("red", "rosé", "white", "none at all")
+    with pytest.raises(ValueError, match="labels that no training node has"):
+        quick(epochs=2).fit(graph, x, y, train[y[train] < 2], val)
+    model = quick(epochs=2).fit(graph, x, y, train[y[train] < 2], val, class_names=names)
+    assert model.class_names_ == names
+    assert model.predict_proba(graph, x).shape == (178, 4)
+    assert quick(epochs=2).fit(*wine).class_names_ == ("0", "1", "2")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("a", "b"), "'class_names' has 2 names, but 'y' holds classes 0, 1, 2"),
+        (("a", "b", "a"), "must be different names"),
+        ("abc", "must be different names"),
+    ],
+)
+def test_wrong_names(wine, names, message):
+    with pytest.raises(ValueError, match=message):
+        quick().fit(*wine, class_names=names)
+
+
+def test_names_of_labels_must_be_as_many(wine):
+    graph, x, y, train, val = wine
+    labels = torch.stack([y == 0, y < 2], dim=1).float()
+    model = quick(epochs=2).fit(graph, x, labels, train, val, class_names=("red", "pale"))
+    assert model.class_names_ == ("red", "pale")
+    with pytest.raises(ValueError, match="3 names, but 'y' holds 2 labels"):
+        quick().fit(graph, x, labels, train, val, class_names=("a", "b", "c"))
+
+
+def test_an_interrupted_fit_goes_on_bit_for_bit(wine, tmp_path):
+    whole = quick(schedule_options={"schedule": "alternating"}).fit(*wine)
+    epochs = []
+
+    def interrupt(epoch, history):
+        epochs.append(epoch)
+        if len(epochs) == 11:
+            raise KeyboardInterrupt
+
+    path = tmp_path / "state"
+    half = quick(schedule_options={"schedule": "alternating"})
+    with pytest.raises(KeyboardInterrupt):
+        half.fit(*wine, on_epoch=interrupt, checkpoint=Checkpoint(path, "a run", every=0.0))
+    half.fit(*wine, on_epoch=interrupt, checkpoint=Checkpoint(path, "a run", every=0.0))
+    assert epochs == [*range(11), *range(10, 25)]  # of the eleventh nothing was kept
+    assert_same_weights(whole, half)
+    assert half.history_.val_loss == whole.history_.val_loss
+    with pytest.raises(CheckpointError, match="other settings or data: delete or move it"):
+        quick().fit(*wine, checkpoint=Checkpoint(path, "another run"))
+
+
+def test_maxness_of_a_linear_layer_is_zero(wine):
+    found = quick(epochs=2).fit(*wine).maxness(*wine[:2])
+    assert found.keys() == {"layers.0", "layers.1"}
+    np.testing.assert_allclose(found["layers.1"], 0, atol=1e-5)
+    assert (found["layers.0"] > 0.01).all()
