@@ -4,12 +4,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from meanmax import (data, functional, nn)
-    from meanmax.aggr import (LpAggregation, PolynomialAggregation, SoftmaxAggregation)
+    from meanmax import data, functional, nn
+    from meanmax.aggr import LpAggregation, PolynomialAggregation, SoftmaxAggregation
     from meanmax.aggr.maxness import maxness
-    from meanmax.graph import (Graph, SparseFeatures)
+    from meanmax.graph import Graph, SparseFeatures
+    from meanmax.nn import NodeModel, build_model
     from meanmax.ops import use_backend
-    from meanmax.nn.models_init import (NodeModel, build_model)
     from meanmax.train import NodeClassifier
 
 __version__ = "0.1.0"

@@ -6,7 +6,7 @@ import io
 import pytest
 import torch
 
-from meanmax import (Graph, LpAggregation, PolynomialAggregation, SoftmaxAggregation)
+from meanmax import Graph, LpAggregation, PolynomialAggregation, SoftmaxAggregation
 
 from .naive import CLASSES, NAMES, assert_close, every_kind, groups, naive, normal
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from meanmax import (Graph, LpAggregation, PolynomialAggregation, SoftmaxAggregation, maxness)
+from meanmax import Graph, LpAggregation, PolynomialAggregation, SoftmaxAggregation, maxness
 
 KINDS = (LpAggregation, PolynomialAggregation, SoftmaxAggregation)
 

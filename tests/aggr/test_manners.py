@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch_geometric.nn import SAGEConv
 
-from meanmax import (Graph, use_backend)
+from meanmax import Graph, use_backend
 
 from .naive import CLASSES, assert_close, every_kind, groups, naive, normal
 

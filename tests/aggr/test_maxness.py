@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meanmax import (Graph, LpAggregation, PolynomialAggregation, SoftmaxAggregation, maxness)
+from meanmax import Graph, LpAggregation, PolynomialAggregation, SoftmaxAggregation, maxness
 
 from .naive import CLASSES, LOWER, assert_close, every_kind, groups, naive, normal
 

@@ -5,7 +5,7 @@ import torch
 from torch_geometric import Index
 from torch_geometric.nn.aggr import SumAggregation
 
-from meanmax import (LpAggregation, SoftmaxAggregation)
+from meanmax import LpAggregation, SoftmaxAggregation
 
 from .naive import CLASSES, assert_close, every_kind, groups, naive, normal
 

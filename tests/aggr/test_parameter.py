@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from meanmax import (LpAggregation, PolynomialAggregation, SoftmaxAggregation)
+from meanmax import LpAggregation, PolynomialAggregation, SoftmaxAggregation
 
 from .naive import CLASSES, LOWER, NAMES, every_kind
 

@@ -7,7 +7,7 @@ from torch_geometric.nn import GATConv, GCNConv, GINConv, PNAConv, SAGEConv
 from torch_geometric.nn.aggr import MultiAggregation
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from meanmax import (LpAggregation, SoftmaxAggregation)
+from meanmax import LpAggregation, SoftmaxAggregation
 
 from .naive import CLASSES, assert_close, every_kind, groups, naive, normal
 

@@ -6,11 +6,11 @@ import shutil
 import pytest
 import torch
 
-from meanmax import (Graph, functional)
+from meanmax import Graph, functional
 from meanmax.study.paper.depth import overrides
+from meanmax.study.report.page import write_report
 from meanmax.study.runs.row import Result
 from meanmax.study.store.store import Store
-from meanmax.study.report.page import write_report
 
 from ..report.made_pages import ATTACK, hostile_store, run
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from meanmax.study.bench.competitors import (COMPETITORS, PASSES, Competitor)
 from meanmax.cli import main
+from meanmax.study.bench.competitors import COMPETITORS, PASSES, Competitor
 
 SMALL = "bench --quick --nodes 60 --no-memory --repeats 1".split()
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from meanmax.cli.commands import data as command
 from meanmax.cli import main
-from meanmax.data import (CATALOG, DataError)
+from meanmax.cli.commands import data as command
+from meanmax.data import CATALOG, DataError
 
 NODES = "id,f,label\na,1,x\nb,2,y\nc,3,x\n"
 EDGES = "source,target\na,b\nb,c\n"

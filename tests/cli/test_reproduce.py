@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from meanmax.cli import main
-from meanmax.study.store.exports import export_rows
 from meanmax.study.runs.row import Row
 from meanmax.study.settings.settings import settings_for
+from meanmax.study.store.exports import export_rows
 from meanmax.study.store.store import Store
 
 WORDS = ["table2", "--data", "karate", "--splits", "2", "--jobs", "1", "--set", "epochs=5"]

@@ -6,12 +6,11 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from meanmax.cli import main
-from meanmax.cli.commands.results_table import cells_tables
-from meanmax.study.stats.cells import cells
-from meanmax.study.store.curves import read_curves
-from meanmax.study.store.exports import (export_rows, read_rows)
+from meanmax.cli.commands.results import cells_tables
 from meanmax.study.runs.row import Result
 from meanmax.study.settings.settings import settings_for
+from meanmax.study.stats.cells import cells
+from meanmax.study.store.exports import export_rows, read_curves, read_rows
 from meanmax.study.store.store import Store
 
 from ..experiments.made_runs import failed, result, row

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from meanmax import NodeClassifier
 from meanmax.cli import main
-from meanmax.data import (load, make_split)
+from meanmax.data import load, make_split
 
 from .killing import epochs_before_the_kill
 

@@ -10,9 +10,9 @@ import torch
 from click.testing import CliRunner
 
 from meanmax import NodeClassifier
-from meanmax.scale import open_folder
 from meanmax.cli import main
-from meanmax.data import (load, make_split)
+from meanmax.data import load, make_split
+from meanmax.scale import open_folder
 
 from .killing import epochs_before_the_kill
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from meanmax.data.errors import DataError
+from meanmax.data.files import DataError
 
 
 def mutations(content, count, seed=0):

@@ -3,10 +3,10 @@ import pytest
 import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 
-from meanmax.data import (load, statistics)
+from meanmax.data import load, statistics
 from meanmax.data.benchmarks.amazon import read_amazon
-from meanmax.data.errors import DataError
-from meanmax.data.fingerprint import fingerprint
+from meanmax.data.dataset import fingerprint
+from meanmax.data.files import DataError
 
 from .mutate import only_clear_errors
 from .real import FOLDER, needs_amazon

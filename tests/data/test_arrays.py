@@ -5,8 +5,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from meanmax.data.files import (read_npy, read_npz, read_zip)
-from meanmax.data.errors import DataError
+from meanmax.data.files import DataError, read_npy, read_npz, read_zip
 
 from .mutate import only_clear_errors
 

@@ -7,11 +7,10 @@ import pytest
 import torch
 from torch_geometric.io import read_planetoid_data
 
-from meanmax.data import (load, statistics)
-from meanmax.data.benchmarks.citation_citation import read_citation
-from meanmax.data.benchmarks.cora_text import (CLASSES, read_cora_text)
-from meanmax.data.errors import DataError
-from meanmax.data.fingerprint import fingerprint
+from meanmax.data import load, statistics
+from meanmax.data.benchmarks.citation import CLASSES, read_citation, read_cora_text
+from meanmax.data.dataset import fingerprint
+from meanmax.data.files import DataError
 
 from .mutate import only_clear_errors
 from .real import FOLDER, needs, needs_planetoid, planetoid_contents

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from meanmax.data import (Dataset, Split)
-from meanmax.data.errors import DataError
+from meanmax.data import Dataset, Split
+from meanmax.data.files import DataError
 
 FIELDS = {
     "x": torch.zeros(3, 2),

@@ -6,7 +6,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.neighbors import kneighbors_graph
 from sklearn.preprocessing import StandardScaler
 
-from meanmax.data import (load, statistics)
+from meanmax.data import load, statistics
 from meanmax.data.benchmarks.embedded import nearest_neighbours
 
 TABLES = {"digits": load_digits, "wine": load_wine, "cancer": load_breast_cancer}

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from meanmax.data import Dataset
-from meanmax.data.fingerprint import fingerprint
-from meanmax.data.split import Split
+from meanmax.data.dataset import Split, fingerprint
 from meanmax.graph import SparseFeatures
 
 X = [[3.0, 2.0], [1.0, 4.0], [0.0, 0.0]]

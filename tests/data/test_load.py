@@ -1,7 +1,7 @@
 import pytest
 
-from meanmax.data import (CATALOG, Dataset, load)
-from meanmax.data.errors import DataError
+from meanmax.data import CATALOG, Dataset, load
+from meanmax.data.files import DataError
 
 
 def test_embedded_sets_by_name():

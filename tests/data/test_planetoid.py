@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
 
-from meanmax.data.benchmarks.citation_citation import read_citation
-from meanmax.data.errors import DataError
-from meanmax.data.benchmarks.citation import read_planetoid
+from meanmax.data.benchmarks.citation import read_citation, read_planetoid
+from meanmax.data.files import DataError
 
 from . import python2
 from .mutate import only_clear_errors

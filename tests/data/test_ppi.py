@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch_geometric.datasets import PPI
 
-from meanmax.data import (load, make_split, statistics)
-from meanmax.data.errors import DataError
+from meanmax.data import load, make_split, statistics
 from meanmax.data.benchmarks.ppi import read_ppi
+from meanmax.data.files import DataError
 
 from .mutate import only_clear_errors
 from .real import FOLDER, needs

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import torch
 
-from meanmax.data import (load, statistics)
-from meanmax.data.errors import DataError
-from meanmax.data.fingerprint import fingerprint
+from meanmax.data import load, statistics
 from meanmax.data.benchmarks.sbm import sbm
+from meanmax.data.dataset import fingerprint
+from meanmax.data.files import DataError
 
 
 def test_counts_are_exact():

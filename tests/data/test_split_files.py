@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from meanmax.data import (load, make_split)
-from meanmax.data.errors import DataError
+from meanmax.data import load, make_split
+from meanmax.data.files import DataError
 
 from .mutate import only_clear_errors
 from .real import FOLDER, needs

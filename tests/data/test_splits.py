@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import torch
 
-from meanmax.data import (Dataset, load, make_split)
-from meanmax.data.errors import DataError
-from meanmax.data.split import Split
-from meanmax.data.splits import (SCHEMES, default_scheme, node_keys)
+from meanmax.data import Dataset, load, make_split
+from meanmax.data.dataset import Split
+from meanmax.data.files import DataError
+from meanmax.data.splits import SCHEMES, default_scheme, node_keys
 
 from .real import FOLDER, needs_amazon, needs_planetoid
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import torch
 
-from meanmax.data import (Dataset, statistics)
+from meanmax.data import Dataset, statistics
 
 
 def dataset(edges, y, **options):

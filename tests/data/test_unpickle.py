@@ -7,8 +7,8 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meanmax.data.errors import DataError
-from meanmax.data.benchmarks.unpickle import (_STEPS, unpickle)
+from meanmax.data.benchmarks.unpickle import _STEPS, unpickle
+from meanmax.data.files import DataError
 
 from . import python2
 from .mutate import only_clear_errors

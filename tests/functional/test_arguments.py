@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from meanmax import (Graph, functional, use_backend)
+from meanmax import Graph, functional, use_backend
 
 from ..kernels.cases import (
     DEFAULT_FORMS,

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from meanmax import (Graph, functional)
+from meanmax import Graph, functional
 
 from ..kernels.cases import DEFAULT_FORMS, default_form, every_backend, messy_edges, normal
 

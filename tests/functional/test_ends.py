@@ -4,7 +4,7 @@ import scipy.sparse
 import torch
 from torch.autograd import gradcheck
 
-from meanmax import (Graph, functional)
+from meanmax import Graph, functional
 
 from ..kernels.cases import (
     both_dtypes,

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from meanmax import (Graph, LpAggregation, functional)
+from meanmax import Graph, LpAggregation, functional
 
 EDGES = torch.tensor([[0, 1, 2], [2, 2, 2]])
 GRAPH = Graph.from_edge_index(EDGES, 3)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from meanmax import (Graph, functional)
+from meanmax import Graph, functional
 
 from ..kernels.cases import every_backend, messy_edges, messy_weight, normal, star
 

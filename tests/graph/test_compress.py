@@ -4,8 +4,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meanmax.graph import compress
-from meanmax.graph.compress import (expand, index_dtype, pointer, to_csc, to_csr)
+from meanmax.graph import build
+from meanmax.graph.build import expand, index_dtype, pointer, to_csc, to_csr
 
 
 @st.composite
@@ -19,7 +19,7 @@ def edges(draw):
 @pytest.mark.parametrize("on_cpu", [True, False])
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 def test_grouping_equals_numpy(on_cpu, dtype, monkeypatch):
-    monkeypatch.setattr(compress, "_on_cpu", lambda index: on_cpu)
+    monkeypatch.setattr(build, "_on_cpu", lambda index: on_cpu)
 
     @given(edges())
     @settings(max_examples=100, deadline=None)

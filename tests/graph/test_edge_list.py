@@ -4,7 +4,7 @@ import gzip
 import pytest
 import torch
 
-from meanmax.graph import (Graph, edge_list)
+from meanmax.graph import Graph, convert
 
 EDGES = [[0, 2, 1, 0], [1, 0, 1, 3]]
 WEIGHTS = [0.5, 2.0, 1e-3, 0.0]
@@ -54,7 +54,7 @@ def write(folder, text):
 @pytest.mark.parametrize("case", PLAIN)
 def test_plain_edges(case, reader, tmp_path, monkeypatch):
     if case not in ("both comments", "whole floats"):
-        monkeypatch.setattr(edge_list, "_read_line_by_line", None)  # the fast reader must do
+        monkeypatch.setattr(convert, "_read_line_by_line", None)  # the fast reader must do
     graph = Graph.from_file(write(tmp_path, PLAIN[case]))
     assert graph.edge_index.tolist() == EDGES
     assert graph.weight is None

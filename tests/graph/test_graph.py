@@ -7,7 +7,7 @@ import torch
 from torch_geometric import EdgeIndex
 
 from meanmax.graph import Graph
-from meanmax.graph import structure as structure_module
+from meanmax.graph import build as structure_module
 
 EDGES = torch.tensor([[0, 0, 3, 1, 2, 0], [2, 1, 1, 1, 0, 1]])
 WEIGHT = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])

@@ -7,8 +7,8 @@ import torch
 import torch_geometric.nn as pyg
 from torch.nn import Module, ReLU, Sequential
 
-from meanmax import (Graph, SparseFeatures, use_backend)
-from meanmax.nn import (GATConv, GCNConv, GINConv, Linear, SAGEConv)
+from meanmax import Graph, SparseFeatures, use_backend
+from meanmax.nn import GATConv, GCNConv, GINConv, Linear, SAGEConv
 from tests.nn.graphs import NUM_NODES, awkward_edges, edge_weights, features
 
 CHANNELS, OUT, HEADS = 6, 5, 3

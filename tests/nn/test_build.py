@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import meanmax
-from meanmax import (Graph, LpAggregation, SparseFeatures, build_model)
-from meanmax.nn import (CATConv, GATConv, GCNConv, GINConv, MaskedGCNConv, SAGEConv)
+from meanmax import Graph, LpAggregation, SparseFeatures, build_model
+from meanmax.nn import CATConv, GATConv, GCNConv, GINConv, MaskedGCNConv, SAGEConv
 
 NODES, CHANNELS, CLASSES = 30, 6, 4
 LAYERS = {

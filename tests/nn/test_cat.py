@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from meanmax import (Graph, use_backend)
-from meanmax.nn import (CATConv, StructuralEmbedding, fit_structure, structure_loss)
+from meanmax import Graph, use_backend
+from meanmax.nn import CATConv, StructuralEmbedding, fit_structure, structure_loss
 from tests.nn import dense
 
 NODES, CHANNELS, OUT, HEADS = 24, 5, 3, 2

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from meanmax import (Graph, build_model)
+from meanmax import Graph, build_model
 from meanmax.graph import SparseFeatures
 from meanmax.graph.views import RowsGraph
 from meanmax.nn.receptive_field import Field
-from meanmax.train import (Nodes, Problem, Sample, Schedule, loop, train)
-from meanmax.train.narrow import (NarrowSample, narrowed)
+from meanmax.train import Nodes, Problem, Sample, Schedule, loop, train
+from meanmax.train.problem import NarrowSample, narrowed
 
 NODES = 300
 BACKBONES = ("gcn", "masked_gcn", "gat", "cat", "sage", "gin")

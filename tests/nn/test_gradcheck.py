@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from meanmax import (Graph, use_backend)
-from meanmax.nn import (CATConv, GATConv, GCNConv, GINConv, Linear, MaskedGCNConv, SAGEConv)
+from meanmax import Graph, use_backend
+from meanmax.nn import CATConv, GATConv, GCNConv, GINConv, Linear, MaskedGCNConv, SAGEConv
 from tests.nn.dense import simple_edges
 
 NODES, CHANNELS, OUT = 8, 3, 4

@@ -9,8 +9,17 @@ import pytest
 import torch
 import torch_geometric.nn as pyg
 
-from meanmax import (Graph, SparseFeatures, build_model)
-from meanmax.nn import (CATConv, GATConv, GCNConv, MaskedGCNConv, SAGEConv, StructuralEmbedding, fit_structure, structure_loss)
+from meanmax import Graph, SparseFeatures, build_model
+from meanmax.nn import (
+    CATConv,
+    GATConv,
+    GCNConv,
+    MaskedGCNConv,
+    SAGEConv,
+    StructuralEmbedding,
+    fit_structure,
+    structure_loss,
+)
 
 NODES = 12
 BACKBONES = ("gcn", "masked_gcn", "gat", "cat", "sage", "gin")

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from meanmax import (Graph, SparseFeatures, use_backend)
-from meanmax.ops.edge_weight import summed_weights
+from meanmax import Graph, SparseFeatures, use_backend
 from meanmax.nn import MaskedGCNConv
-from meanmax.nn.mask import (sparse_spread, spread)
+from meanmax.nn.masked_gcn import sparse_spread, spread
+from meanmax.ops.autograd import summed_weights
 from tests.nn import dense
 
 NODES, CHANNELS, OUT = 24, 5, 3

@@ -7,9 +7,8 @@ import gc
 import pytest
 import torch
 
-from meanmax import (Graph, SparseFeatures)
-from meanmax.nn.models_init import build_peer
-from meanmax.nn import peer_inputs
+from meanmax import Graph, SparseFeatures
+from meanmax.nn import build_peer, pyg_baselines
 from tests.nn.graphs import NUM_NODES, awkward_edges, edge_weights, features
 
 CHANNELS = 6
@@ -27,8 +26,8 @@ def peer_of(backbone, peer, graph):
 
 def test_edges_are_prepared_once_and_weights_with_a_gradient_each_time(graph, monkeypatch):
     calls = []
-    true = peer_inputs.gcn_norm
-    monkeypatch.setattr(peer_inputs, "gcn_norm", lambda *a, **k: calls.append(0) or true(*a, **k))
+    true = pyg_baselines.gcn_norm
+    monkeypatch.setattr(pyg_baselines, "gcn_norm", lambda *a, **k: calls.append(0) or true(*a, **k))
     model, x = peer_of("gcn", "pyg-softmax", graph), features(CHANNELS)
     with torch.inference_mode():
         model(x, graph)
@@ -54,10 +53,10 @@ def test_sparse_features_become_dense_once(graph, monkeypatch):
     model(sparse, graph).sum().backward()
     assert torch.equal(model.eval()(sparse, graph), model(x, graph))
     assert len(calls) == 1
-    known = len(peer_inputs._DENSE)
+    known = len(pyg_baselines._DENSE)
     del sparse
     gc.collect()
-    assert len(peer_inputs._DENSE) == known - 1
+    assert len(pyg_baselines._DENSE) == known - 1
 
 
 def test_sparse_features_with_a_gradient_and_in_double(graph):
@@ -73,16 +72,16 @@ def test_sparse_features_with_a_gradient_and_in_double(graph):
 
 def test_self_loops_are_replaced_and_plain_edges_kept():
     graph = Graph.from_edge_index([[0, 1, 1, 1], [0, 0, 1, 1]], 3)
-    (looped,) = peer_inputs.edges_of(graph, "looped", torch.float32)
+    (looped,) = pyg_baselines.edges_of(graph, "looped", torch.float32)
     assert looped.tolist() == [[1, 0, 1, 2], [0, 0, 1, 2]]
-    (plain,) = peer_inputs.edges_of(graph, "plain", torch.float32)
+    (plain,) = pyg_baselines.edges_of(graph, "plain", torch.float32)
     assert plain.tolist() == [[0, 1, 1, 1], [0, 0, 1, 1]]
 
 
 def test_normalised_weights_take_the_graphs_own():
     graph = Graph.from_edge_index([[0, 1], [1, 0]], 2, [3.0, 3.0])
-    _, weight = peer_inputs.edges_of(graph, "normalized", torch.float64)
+    _, weight = pyg_baselines.edges_of(graph, "normalized", torch.float64)
     expected = torch.tensor([0.75, 0.75, 0.25, 0.25], dtype=torch.float64)  # degrees are 1 + 3
     torch.testing.assert_close(weight, expected)
     with pytest.raises(ValueError, match=r"one weight per edge \(got 2\)"):
-        peer_inputs.edges_of(graph.with_weight(torch.ones(2, 2)), "normalized", torch.float32)
+        pyg_baselines.edges_of(graph.with_weight(torch.ones(2, 2)), "normalized", torch.float32)

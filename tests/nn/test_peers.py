@@ -11,9 +11,9 @@ from torch.nn import Linear, ModuleList, ReLU, Sequential
 from torch.nn.functional import cross_entropy, elu, relu
 from torch_geometric.nn.aggr import PowerMeanAggregation, SoftmaxAggregation
 
-from meanmax import (Graph, build_model)
+from meanmax import Graph, build_model
 from meanmax.data import load
-from meanmax.nn.models_init import (PEERS, NodeModel, PeerModel, Trainable, build_peer)
+from meanmax.nn import PEERS, NodeModel, PeerModel, Trainable, build_peer
 from tests.nn.graphs import NUM_NODES, awkward_edges, edge_weights, features
 
 CHANNELS, HIDDEN, CLASSES = 6, 16, 4

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meanmax import (Graph, LpAggregation, PolynomialAggregation, SoftmaxAggregation, use_backend)
-from meanmax.nn import (CATConv, GATConv, GCNConv, GINConv, Linear, MaskedGCNConv, SAGEConv)
+from meanmax import Graph, LpAggregation, PolynomialAggregation, SoftmaxAggregation, use_backend
+from meanmax.nn import CATConv, GATConv, GCNConv, GINConv, Linear, MaskedGCNConv, SAGEConv
 
 CHANNELS, OUT = 4, 6
 LAYERS = {

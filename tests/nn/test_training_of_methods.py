@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from meanmax import (Graph, build_model)
+from meanmax import Graph, build_model
 
 BACKBONES = ("gcn", "masked_gcn", "gat", "cat")
 METHODS = [(b, a) for b in BACKBONES for a in ("none", "lp", "poly", "softmax")]

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from meanmax import (Graph, functional)
+from meanmax import Graph, functional
 
 BACKENDS = ["numba", "torch"]
 EVERY_BACKEND = [*BACKENDS, "reference"]

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from meanmax import (Graph, functional)
+from meanmax import Graph, functional
 
 from .cases import (
     FORMS,

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from meanmax import (Graph, functional)
+from meanmax import Graph, functional
 
 from .cases import (
     LOWER,

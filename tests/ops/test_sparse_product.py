@@ -8,9 +8,9 @@ import torch
 
 import meanmax
 from meanmax.graph import SparseFeatures
-from meanmax.ops import (Drop, sparse_product)
-from meanmax.ops.numba import dropout
 from meanmax.nn.linear import dropout
+from meanmax.ops import Drop, sparse_product
+from meanmax.ops.numba import dropout as compiled
 
 
 def features(rows=400, columns=24, density=0.9, dtype=torch.float64, seed=0) -> SparseFeatures:
@@ -27,7 +27,7 @@ def dropped(x: SparseFeatures, rate: float, seed: int = 3) -> SparseFeatures:
 @pytest.mark.parametrize(("columns", "density"), [(24, 0.9), (900, 0.05)], ids=["tall", "wide"])
 def test_equals_the_dense_product(columns, density, rate, channels):
     x = features(columns=columns, density=density)
-    assert dropout.is_tall(x.graph, channels) == (columns == 24)
+    assert compiled.is_tall(x.graph, channels) == (columns == 24)
     value = x.stored.clone().requires_grad_()
     matrix = torch.randn(columns, channels, dtype=torch.float64, requires_grad=True)
     grad = torch.randn(400, channels, dtype=torch.float64)
@@ -46,15 +46,13 @@ def test_rows_across_blocks_of_the_mask():
     x = features(rows=40, columns=1100, density=1.0)  # 44,000 entries, in two blocks of 32,768
     value = torch.ones_like(x.stored)
     given = dropped(SparseFeatures(x.graph, value), 0.5)
-    found = dropout.product(
-        torch.eye(1100, dtype=torch.float64), value, given.graph, 0.5, seed=3
-    )
+    found = compiled.product(torch.eye(1100, dtype=torch.float64), value, given.graph, 0.5, seed=3)
     assert torch.equal(found, given.to_dense())
 
 
 def test_gradients_are_those_of_differences():
     x = features(rows=40, columns=20, density=1.0)
-    assert dropout.is_tall(x.graph, 3)
+    assert compiled.is_tall(x.graph, 3)
     matrix = torch.randn(20, 3, dtype=torch.float64, requires_grad=True)
     value = x.stored.clone().requires_grad_()
 
@@ -89,8 +87,8 @@ def test_the_number_of_threads_changes_nothing():
 
 def test_what_does_not_pay_goes_the_other_way():
     few = features(rows=400, columns=24, density=0.3)  # seven entries a row
-    assert not dropout.is_tall(few.graph, 8)
-    assert not dropout.is_tall(features().graph, 1 << 15)  # sums beyond the cache
+    assert not compiled.is_tall(few.graph, 8)
+    assert not compiled.is_tall(features().graph, 1 << 15)  # sums beyond the cache
 
 
 def test_values_keep_their_gradient_after_a_look_without_one():
@@ -104,7 +102,7 @@ def test_values_keep_their_gradient_after_a_look_without_one():
 def test_empty_rows_and_no_entries():
     x = SparseFeatures.from_dense([[0.0, 0.0], [0.0, 0.0], [1.0, 2.0]])
     matrix = torch.tensor([[1.0], [10.0]], requires_grad=True)
-    found = dropout.product(matrix, x.stored, x.graph, 0.0, 0)
+    found = compiled.product(matrix, x.stored, x.graph, 0.0, 0)
     assert found.view(-1).tolist() == [0.0, 0.0, 21.0]
     none = SparseFeatures.from_dense(torch.zeros(3, 2))
     assert sparse_product(none, matrix).view(-1).tolist() == [0.0, 0.0, 0.0]

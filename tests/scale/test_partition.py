@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from meanmax import Graph
-from meanmax.scale.partition_init import (PartitionError, assign_blocks, assign_metis, edge_cut)
-from meanmax.scale.blocks import (ROW_COST, block_bounds)
+from meanmax.scale import PartitionError, assign_blocks, assign_metis, edge_cut
+from meanmax.scale.partition import ROW_COST, block_bounds
 
 BOTH = [assign_metis, assign_blocks]
 

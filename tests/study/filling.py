@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from meanmax.study.runs import run_missing as filling
-from meanmax.study.runs.row import (Result, Row)
+from meanmax.study.runs.row import Result, Row
 from meanmax.study.store.store import Store
 
 SECONDS = 0.05

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from meanmax.study.runs.row import (Result, Row)
+from meanmax.study.runs.row import Result, Row
 
 
 def row(number=0, **facts):

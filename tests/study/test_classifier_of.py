@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from meanmax.data import (load, make_split)
-from meanmax.study.runs.classifier_of import (class_names_of, classifier_of)
-from meanmax.study.runs.execute import (DataRef, execute)
+from meanmax.data import load, make_split
+from meanmax.study.runs.execute import DataRef, class_names_of, classifier_of, execute
 from meanmax.study.runs.plan import Plan
 
 

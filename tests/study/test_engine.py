@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from meanmax.study.runs.engine import (EngineError, Lost, in_parallel)
+from meanmax.study.runs.engine import EngineError, Lost, in_parallel
 
 SLEEPING = """
 import os, signal, sys, time

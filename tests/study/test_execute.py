@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from meanmax.data import (load, make_split)
+from meanmax.data import load, make_split
 from meanmax.study.runs import execute as module
-from meanmax.study.runs.execute import (DataRef, execute)
-from meanmax.study.runs.run_missing import (Workers, fill)
+from meanmax.study.runs.execute import DataRef, SpareCheckpoint, execute
 from meanmax.study.runs.plan import Plan
-from meanmax.study.runs.resume import SpareCheckpoint
-from meanmax.study.store.store import (Store, StoreError)
+from meanmax.study.runs.run_missing import Workers, fill
+from meanmax.study.store.store import Store, StoreError
 
 TIMES = {"seconds": 0.0, "finished": "", "alone": False}
 

@@ -7,10 +7,9 @@ import numpy as np
 import pandas
 import pytest
 
-from meanmax.study.store.curves import (export_curves, read_curves)
-from meanmax.study.store.exports import (export_rows, read_rows)
 from meanmax.study.runs.row import Result
-from meanmax.study.store.store import (Store, StoreError)
+from meanmax.study.store.exports import export_curves, export_rows, read_curves, read_rows
+from meanmax.study.store.store import Store, StoreError
 
 from .made_runs import failed, result, row
 

@@ -1,9 +1,8 @@
 import pytest
 
-from meanmax.study.store.exports import export_rows
-from meanmax.study.store.merge import merge_source
 from meanmax.study.runs.row import Result
-from meanmax.study.store.store import (Store, StoreError)
+from meanmax.study.store.exports import export_rows, merge_source
+from meanmax.study.store.store import Store, StoreError
 
 from .made_runs import failed, result, row
 

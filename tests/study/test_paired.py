@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from meanmax.study.stats.paired import (holm, paired, smallest_p)
+from meanmax.study.stats.paired import holm, paired, smallest_p
 
 NAN = math.nan
 

@@ -4,7 +4,7 @@ from itertools import product
 import pytest
 
 from meanmax.data.fetch.catalog import CATALOG
-from meanmax.study.paper.paper_tables import (Published, paper_counts, paper_heading, paper_value)
+from meanmax.study.paper.tables import Published, paper_counts, paper_heading, paper_value
 
 BACKBONES = ("gcn", "masked_gcn", "gat", "cat")
 AGGREGATORS = ("none", "lp", "poly", "softmax")

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from meanmax.data import (Dataset, Split, load, make_split)
-from meanmax.study.runs.clusters import (cluster_scores, matched_accuracy)
-from meanmax.study.runs.prepared import prepare
+from meanmax.data import Dataset, Split, load, make_split
+from meanmax.study.runs.execute import cluster_scores, matched_accuracy, prepare
 
 
 def three_graphs():

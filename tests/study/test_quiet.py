@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from meanmax.study.runs import quiet
+from meanmax.study.runs import machine
 
 
 @pytest.mark.parametrize(
@@ -18,11 +18,11 @@ from meanmax.study.runs import quiet
     ],
 )
 def test_load_of_own_runs_is_no_load(monkeypatch, load, threads, ended, was, now):
-    monkeypatch.setattr(quiet, "load", lambda: load)
-    monkeypatch.setattr(quiet.time, "monotonic", lambda: 1000.0)
-    quiet._ended.clear()
+    monkeypatch.setattr(machine, "load", lambda: load)
+    monkeypatch.setattr(machine.time, "monotonic", lambda: 1000.0)
+    machine._ended.clear()
     if ended is not None:
-        quiet._ended.append(1000.0 - ended)
-    assert quiet.was_quiet(threads) == was
-    assert quiet.is_quiet(threads) == now
-    quiet._ended.clear()
+        machine._ended.append(1000.0 - ended)
+    assert machine.was_quiet(threads) == was
+    assert machine.is_quiet(threads) == now
+    machine._ended.clear()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from meanmax.study.paper.ablation import ablation
-from meanmax.study.runs.revisions import revision_notes
 from meanmax.study.paper.tables import table
+from meanmax.study.runs.machine import revision_notes
 from tests.study.rows import row
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from meanmax.study.settings.rules import (SettingsError, read_rules)
-from meanmax.study.settings.settings import settings_for
+from meanmax.study.settings.settings import SettingsError, read_rules, settings_for
 
 
 @pytest.fixture

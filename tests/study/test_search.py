@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from meanmax.study.settings.rules import (SettingsError, packaged)
 from meanmax.study.settings.search import Search
-from meanmax.study.settings.settings import (KINDS, settings_for)
+from meanmax.study.settings.settings import KINDS, SettingsError, packaged, settings_for
 
 COMMON = ("hidden", "lr", "dropout", "weight_decay")
 AGGRS = ("none", "lp", "poly", "softmax", "max", "pyg-softmax", "pna")

@@ -2,13 +2,19 @@ from __future__ import annotations
 
 import pytest
 
-from meanmax.study.runs.classifier_of import params_of
-from meanmax.study.settings.rules import read_rules
-from meanmax.study.runs.run_spec import RunSpec
-from meanmax.study.settings.settings import (KINDS, NAMES, SettingsError, parse_overrides, settings_for)
 from meanmax.graph import Graph
-from meanmax.nn.models_init import BACKBONES
-from meanmax.train.classifier_model import (model_of, schedule_of)
+from meanmax.nn import BACKBONES
+from meanmax.study.runs.execute import params_of
+from meanmax.study.runs.row import RunSpec
+from meanmax.study.settings.settings import (
+    KINDS,
+    NAMES,
+    SettingsError,
+    parse_overrides,
+    read_rules,
+    settings_for,
+)
+from meanmax.train.classifier import model_of, schedule_of
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -8,9 +8,8 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from meanmax.study.store import database
 from meanmax.study.runs.row import Result
-from meanmax.study.store.store import (Store, StoreError)
+from meanmax.study.store.store import Store, StoreError
 
 from .made_runs import failed, result, row
 
@@ -36,7 +35,7 @@ def full(monkeypatch):
             connection.execute(f"PRAGMA max_page_count = {pages}")
         return connection
 
-    monkeypatch.setattr(database.sqlite3, "connect", limited)
+    monkeypatch.setattr(sqlite3, "connect", limited)
     return state
 
 

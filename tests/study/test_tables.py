@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from meanmax.study.paper.ablation import (ablation, variants)
-from meanmax.study.paper.claims import (claims, summary)
+from meanmax.study.paper.ablation import ablation, variants
+from meanmax.study.paper.claims import claims, summary
+from meanmax.study.paper.tables import SETS, table
 from meanmax.study.settings.settings import settings_for
-from meanmax.study.paper.tables import (SETS, table)
 from tests.study.rows import row
 
 

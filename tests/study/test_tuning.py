@@ -6,10 +6,8 @@ import math
 
 import pytest
 
-from meanmax.study.settings.rules import read_rules
-from meanmax.study.settings.search import (Search, Trial)
-from meanmax.study.settings.settings import settings_for
-from meanmax.study.settings.tuning import (best, rules_text, settled, tried)
+from meanmax.study.settings.search import Search, Trial, best, rules_text, settled, tried
+from meanmax.study.settings.settings import read_rules, settings_for
 from tests.study.rows import row
 
 

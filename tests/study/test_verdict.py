@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from meanmax.study.stats.paired import (Paired, holm, paired)
-from meanmax.study.stats.verdict import (CAVEAT, Compared, verdict)
+from meanmax.study.stats.paired import Paired, holm, paired
+from meanmax.study.stats.verdict import CAVEAT, Compared, verdict
 
 NAN = math.nan
 NONE = Compared("none", 82.6, 1.1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from meanmax import Graph
-from meanmax.train import (Nodes, Problem, Sample)
+from meanmax.train import Nodes, Problem, Sample
 
 
 def small(num_nodes=24, classes=3, seed=0):

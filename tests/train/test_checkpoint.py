@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from meanmax import build_model
-from meanmax.train import (Checkpoint, CheckpointError, Problem, Sample, Schedule, train)
+from meanmax.train import Checkpoint, CheckpointError, Problem, Sample, Schedule, train
 from tests.train.problems import small
 
 SCHEDULE = Schedule(epochs=12, schedule="alternating", weight_steps=2, patience=12)

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from torch_geometric.data import Data
 
-from meanmax import (Graph, NodeClassifier, SparseFeatures)
+from meanmax import Graph, NodeClassifier, SparseFeatures
 
 NODES = 60
 

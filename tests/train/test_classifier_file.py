@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from meanmax import NodeClassifier
-from meanmax.data import (load, make_split)
+from meanmax.data import load, make_split
 
 
 @pytest.fixture(scope="module")

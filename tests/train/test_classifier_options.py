@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from meanmax import NodeClassifier
-from meanmax.data import (load, make_split)
-from meanmax.nn.models_init import PEERS
-from meanmax.train import (Checkpoint, CheckpointError)
+from meanmax.data import load, make_split
+from meanmax.nn import PEERS
+from meanmax.train import Checkpoint, CheckpointError
 
 
 @pytest.fixture(scope="module")

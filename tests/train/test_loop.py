@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from meanmax import (Graph, build_model)
-from meanmax.train import (Nodes, Problem, Sample, Schedule, TrainingError, train)
+from meanmax import Graph, build_model
+from meanmax.train import Nodes, Problem, Sample, Schedule, TrainingError, train
 
 
 def on_graph(graph, x, nodes, val):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from meanmax.train.selection import Selection
+from meanmax.train.schedule import Selection
 
 EPOCHS = [(1.0, 0.5), (0.9, 0.5), (0.95, 0.6), (0.8, 0.55), (0.8, 0.6), (0.7, 0.6)]  # loss, score
 

@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse
 import torch
 
-from meanmax import (Graph, NodeClassifier, SparseFeatures)
+from meanmax import Graph, NodeClassifier, SparseFeatures
 from meanmax.train import Nodes
-from meanmax.train.graph_samples import (graph_numbers, graph_samples)
+from meanmax.train.problem import graph_numbers, graph_samples
 
 SIZES = (12, 9, 14, 10, 11)
 

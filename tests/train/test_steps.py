@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from meanmax import build_model
-from meanmax.train import (Schedule, train)
-from meanmax.train.steps import Steps
+from meanmax.train import Schedule, train
+from meanmax.train.loop import Steps
 from tests.train.problems import small
 
 

@@ -6,7 +6,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from meanmax.train import History
-from meanmax.train.tensorboard import (TensorBoard, TensorBoardError)
+from meanmax.train.tensorboard import TensorBoard, TensorBoardError
 
 
 def scalars(folder):

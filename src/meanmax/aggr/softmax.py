@@ -7,10 +7,10 @@ from typing import final
 from torch import Tensor
 
 from meanmax import functional
-from meanmax.aggr.base import (LearnableAggregation, Maybe)
-from meanmax.aggr.parameter import (Per, Reparam, Start)
+from meanmax.aggr.base import LearnableAggregation, Maybe
+from meanmax.aggr.parameter import Per, Reparam, Start
 from meanmax.graph import Graph
-from meanmax.ops.spec import (Form, Normalize)
+from meanmax.ops.spec import Form, Normalize
 
 
 @final

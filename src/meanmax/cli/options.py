@@ -3,6 +3,7 @@ r"""Options that several commands have, and checks of what they were given."""
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,17 +11,63 @@ from typing import Any, TypeVar
 
 import click
 
-from meanmax.cli.data_options import (as_json, data_dir, directed)
 from meanmax.data import DataError
 from meanmax.data.splits import SCHEMES
-from meanmax.study.runs.engine import (ENGINES, EngineError)
-from meanmax.study.settings.rules import check_settings_name
-from meanmax.study.settings.settings import (NAMES, SettingsError, parse_overrides)
-from meanmax.study.store.store import (DEFAULT_STORE, StoreError)
+from meanmax.nn import BACKBONES, PEERS
+from meanmax.nn.conv import AGGREGATORS
 from meanmax.study.paper.tables import AGGRS as PAPER_AGGRS
-from meanmax.nn.neighbourhood import AGGREGATORS
-from meanmax.nn.models_init import (BACKBONES, PEERS)
-from meanmax.train import (CheckpointError, TrainingError)
+from meanmax.study.runs.engine import ENGINES, EngineError
+from meanmax.study.settings.settings import (
+    NAMES,
+    SettingsError,
+    check_settings_name,
+    parse_overrides,
+)
+from meanmax.study.store.store import DEFAULT_STORE, StoreError
+from meanmax.train import CheckpointError, TrainingError
+
+force = click.option("--force", is_flag=True, help="Overwrite the file of --out if it is there.")
+
+
+def check_output(path: Path, *, overwrite: bool, suffixes: Sequence[str] = ()) -> None:
+    r"""A :class:`click.ClickException` that says what to do, unless the file can be written.
+
+    Args:
+        path (Path): The file.
+        overwrite (bool): Whether it may be there already.
+        suffixes (sequence, optional): What its name may end with; empty for anything.
+    """
+    problem = _problem(path, overwrite, suffixes)
+    if problem is not None:
+        raise click.ClickException(problem)
+
+
+def _problem(path: Path, overwrite: bool, suffixes: Sequence[str]) -> str | None:
+    if suffixes and path.suffix.lower() not in suffixes:
+        listed = " or ".join(suffixes)
+        return f"the name of --out must end with {listed} (got '{path}')"
+    if path.is_dir():
+        return f"'{path}' is a folder: give --out the name of a file"
+    if not path.parent.is_dir():
+        return f"there is no folder '{path.parent}': make it, or choose another --out"
+    if path.exists() and not overwrite:
+        return f"'{path}' is there already: choose another --out, or give --force to overwrite it"
+    if not os.access(path.parent, os.W_OK):
+        return f"the folder '{path.parent}' cannot be written to: choose another --out"
+    return None
+
+
+data_dir = click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder to look in first and to download to. After it come the folder that the variable "
+    "MEANMAX_DATA names, and your cache.",
+)
+directed = click.option(
+    "--directed", is_flag=True, help="Keep the direction of your own graph's edges."
+)
+as_json = click.option("--json", "print_json", is_flag=True, help="Print JSON instead of a table.")
+
 
 __all__ = [
     "as_json",

@@ -1,13 +1,11 @@
 r"""Data sets: the benchmarks, embedded ones, generated ones and a person's own graph."""
 
+from meanmax.data.dataset import Dataset, Split, fingerprint
 from meanmax.data.fetch.catalog import CATALOG
-from meanmax.data.dataset import Dataset
-from meanmax.data.errors import DataError
-from meanmax.data.fingerprint import fingerprint
+from meanmax.data.files import DataError
 from meanmax.data.load import load
-from meanmax.data.split import Split
 from meanmax.data.splits import make_split
-from meanmax.data.statistics import (Statistics, statistics)
+from meanmax.data.statistics import Statistics, statistics
 
 __all__ = [
     "CATALOG",

@@ -2,6 +2,7 @@ r"""A data set: one graph or several, with features and labels."""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -10,10 +11,31 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from meanmax.data.errors import DataError
-from meanmax.data.split import Split
-from meanmax.graph import (Graph, SparseFeatures)
-from meanmax.graph.checks import (Normalize, SelfLoops)
+from meanmax.data.files import DataError
+from meanmax.graph import Graph, SparseFeatures
+from meanmax.graph.checks import Normalize, SelfLoops
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Split:
+    r"""Disjoint sets of nodes, each sorted, int64.
+
+    Args:
+        train (Tensor): Nodes whose labels are learned from.
+        val (Tensor): Nodes on which models are selected.
+        test (Tensor): Nodes that results are reported on.
+        name (str): The scheme and seed, as rows of results show it.
+    """
+
+    train: Tensor
+    val: Tensor
+    test: Tensor
+    name: str
+
+    def __repr__(self) -> str:
+        sizes = f"{self.train.numel()} train, {self.val.numel()} val, {self.test.numel()} test"
+        return f"Split({self.name}: {sizes})"
+
 
 UNLABELLED = -1
 
@@ -138,3 +160,57 @@ class Dataset:
             f"stored edges{weights}, {self.num_features} features, {self.num_classes} {classes}"
             f"{split})"
         )
+
+
+def fingerprint(dataset: Dataset) -> str:
+    r"""The sha256 of everything a model sees: edges in the order of target and source, weights,
+    features, labels and where each graph begins. Names, notes and splits do not count.
+
+    Two sources of one data set have the same fingerprint exactly if their prepared data are the
+    same, node for node. How they are stored does not count: weights that are all 1 are as none, and
+    features of which at most half are not zero are hashed as sparse, the others as dense.
+
+    Args:
+        dataset (Dataset): Any data set.
+    """
+    digest = hashlib.sha256(b"meanmax data 1\n")
+    for name, array in _parts(dataset).items():
+        little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+        digest.update(f"{name} {little.dtype.str} {little.shape}\n".encode())
+        digest.update(little.data if little.size else b"")
+    return digest.hexdigest()
+
+
+def _parts(dataset: Dataset) -> dict[str, np.ndarray]:
+    source, target = dataset.edge_index.numpy()
+    order = _edge_order(source, target)
+    parts = {"source": source[order], "target": target[order]}
+    if dataset.edge_weight is not None and not bool((dataset.edge_weight == 1).all()):
+        parts["weight"] = dataset.edge_weight.numpy()[order]
+    parts |= _features(dataset.x)
+    y = dataset.y if dataset.y.dim() == 1 else dataset.y.nan_to_num(-1.0).to(torch.int8)
+    return parts | {"y": y.numpy(), "graphs": dataset.graph_ptr.numpy()}
+
+
+def _features(x: Tensor | SparseFeatures) -> dict[str, np.ndarray]:
+    value = x.value if isinstance(x, SparseFeatures) else x
+    if 2 * int(value.count_nonzero()) > x.size(0) * x.size(1):
+        dense = x.to_dense() if isinstance(x, SparseFeatures) else x
+        return {"x": dense.numpy() + np.float32(0)}  # -0 becomes 0
+    sparse = x if isinstance(x, SparseFeatures) else SparseFeatures.from_dense(x, x.dtype)
+    rows = sparse.to_scipy().copy()
+    rows.eliminate_zeros()
+    rows.sort_indices()
+    return {
+        "columns": rows.indices.astype(np.int64),
+        "pointer": rows.indptr.astype(np.int64),
+        "values": rows.data,
+        "shape": np.array(rows.shape),
+    }
+
+
+def _edge_order(source: np.ndarray, target: np.ndarray) -> np.ndarray | slice:
+    rising = (target[1:] > target[:-1]) | (
+        (target[1:] == target[:-1]) & (source[1:] >= source[:-1])
+    )
+    return slice(None) if rising.all() else np.lexsort((source, target))

@@ -5,12 +5,39 @@ from __future__ import annotations
 import io
 import math
 import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeAlias
 
 import numpy as np
 from numpy.lib import format as npy
 
-from meanmax.data.errors import DataError
-from meanmax.data.refuse import refusing
+
+class DataError(ValueError):
+    r"""Data that is missing, broken or not what it claims to be.
+
+    The message names the file or argument, what was got, what is expected and what to do next.
+    Readers raise nothing else for bad content, so that a caller can catch this alone.
+    """
+
+
+@contextmanager
+def refusing(what: str, advice: str = "get the file again") -> Iterator[None]:
+    r"""Raises :class:`DataError` for every exception of the block, so that broken or hostile
+    content ends in one kind of error, whichever library stumbles over it.
+
+    Args:
+        what (str): What is being read, such as a file's name.
+        advice (str, optional): What to do about it.
+    """
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DataError(f"'{what}' cannot be read ({reason}); {advice}") from error
+
 
 MOST_BYTES = 1 << 30
 r"""The largest array or archive member that is unpacked: a small zip can claim any size."""
@@ -73,3 +100,15 @@ def _unpack(archive: zipfile.ZipFile, name: str, what: str) -> bytes:
         raise DataError(f"'{what}' claims that {name} is larger than {MOST_BYTES:,} bytes")
     with archive.open(name) as member:  # zipfile stops at the size that the archive claims
         return member.read(MOST_BYTES)
+
+
+Progress: TypeAlias = Callable[[str, int, int | None], None]
+r"""Called as :obj:`progress(what, done, total)`, for example with the name of a file and its bytes;
+:obj:`total` is :obj:`None` where it is not known. The last call for a thing has
+:obj:`done == total`."""
+
+
+def report(progress: Progress | None, what: str, done: int, total: int | None) -> None:
+    r"""Calls :obj:`progress` if there is one."""
+    if progress is not None:
+        progress(what, done, total)

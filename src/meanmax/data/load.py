@@ -7,10 +7,9 @@ import os
 from collections.abc import Callable
 from os import PathLike
 
-from meanmax.data.fetch.catalog import CATALOG
 from meanmax.data.dataset import Dataset
-from meanmax.data.errors import DataError
-from meanmax.data.progress import Progress
+from meanmax.data.fetch.catalog import CATALOG
+from meanmax.data.files import DataError, Progress
 
 
 def load(
@@ -32,8 +31,8 @@ def load(
 
     Args:
         name_or_path (str or PathLike): A name of :obj:`CATALOG`; :obj:`sbm:` with options of
-            :func:`meanmax.data.benchmarks.sbm.sbm`; or the file or folder of a graph of one's own. A path
-            without separator or suffix is taken for a name if there is such a name: write
+            :func:`~meanmax.data.benchmarks.sbm.sbm`; or the file or folder of a graph of one's
+            own. A path without separator or suffix is taken for a name if there is one: write
             :obj:`./cora` for a folder of that name.
         data_dir (str or PathLike, optional): A folder to look through first, and to write
             downloads to. (default: :obj:`None`)
@@ -115,7 +114,7 @@ def _load_by_name(
 
 def _reader(name: str) -> Callable[[str, dict[str, bytes]], Dataset]:
     if name in ("cora", "citeseer", "pubmed"):
-        from meanmax.data.benchmarks.citation_citation import read_citation
+        from meanmax.data.benchmarks.citation import read_citation
 
         return read_citation
     if name in ("photo", "computers"):

@@ -10,7 +10,7 @@ import torch
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from meanmax.data.errors import DataError
+from meanmax.data.files import DataError
 
 
 def checked_csr(data: Any, indices: Any, indptr: Any, shape: Any, what: str) -> Any:
@@ -74,3 +74,29 @@ def largest_component(adjacency: Any) -> np.ndarray:
     r"""The nodes of the largest connected component, ascending; of several, the first."""
     _, component = connected_components(adjacency, directed=False)
     return np.flatnonzero(component == np.bincount(component).argmax())
+
+
+def normalise_rows(matrix: Any) -> Any:
+    r"""Divides each row by its sum; a row of zeros stays."""
+    rows = scipy.sparse.csr_array(matrix, dtype=np.float64)
+    total = np.asarray(rows.sum(axis=1)).ravel()
+    scale = np.divide(1.0, total, out=np.zeros_like(total), where=total != 0)
+    return scipy.sparse.csr_array(scipy.sparse.diags_array(scale) @ rows)
+
+
+def standardise(features: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
+    r"""Subtracts means and divides by standard deviations, both taken over :obj:`rows`; a constant
+    feature is only centred.
+
+    Args:
+        features (ndarray): :obj:`[num_nodes, num_features]`.
+        rows (ndarray, optional): Which nodes count. (default: all)
+
+    Returns:
+        float32, of the same shape.
+    """
+    values = features.astype(np.float64)
+    known = values if rows is None else values[rows]
+    spread = known.std(axis=0)
+    scaled: np.ndarray = (values - known.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    return scaled.astype(np.float32)

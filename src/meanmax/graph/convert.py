@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from os import PathLike
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -72,3 +77,153 @@ def _values(edges: list[tuple[Any, Any, Any]], weight: str) -> Tensor:
         if value is None:
             raise ValueError(f"the edge {u!r} -> {v!r} has no attribute {weight!r}")
     return torch.tensor([value for _, _, value in edges], dtype=torch.get_default_dtype())
+
+
+_COMMENTS = ("#", "%")
+
+
+class _Layout(NamedTuple):
+    skip: int  # lines before the first edge
+    comment: str
+    comma: bool
+    columns: int
+
+
+def read_edge_list(path: str | PathLike[str]) -> EdgeList:
+    r"""Reads a text file, possibly gzipped, with an edge on each line: integer source and target
+    and, on every line or none, a weight, separated by whitespace, tabs or commas.
+
+    Empty lines and what follows :obj:`#` or :obj:`%` are ignored, and so is a first line of names.
+
+    Args:
+        path (str or PathLike): The file.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no edge-list file '{file}'")
+    layout = _find_layout(file)
+    if layout is None:
+        return EdgeList(torch.empty(2, 0, dtype=torch.long))
+    try:
+        columns = _read_fast(file, layout)
+    except (ValueError, OverflowError):  # pandas' ParserError is a ValueError
+        columns = None
+    if columns is None:
+        columns = _read_line_by_line(file, layout)
+    weight = None
+    if layout.columns == 3:
+        weight = torch.tensor(columns[2], dtype=torch.get_default_dtype())
+    return EdgeList(torch.from_numpy(np.stack(columns[:2])), weight=weight)
+
+
+def _open(file: Path) -> IO[str]:
+    if file.suffix == ".gz":
+        return gzip.open(file, "rt", encoding="utf-8-sig", errors="replace")
+    return file.open(encoding="utf-8-sig", errors="replace")
+
+
+def _fields(line: str) -> list[str]:
+    return re.split(r"\s*,\s*|\s+", line) if line else []
+
+
+def _content(line: str) -> str:
+    return re.split("[#%]", line, maxsplit=1)[0].strip()
+
+
+def _find_layout(file: Path) -> _Layout | None:
+    comment, header = "#", False
+    with _open(file) as lines:
+        for number, line in enumerate(lines):
+            if line.startswith("%%MatrixMarket"):
+                raise ValueError(
+                    f"'{file}' is a Matrix Market file, not an edge list; read it with "
+                    "scipy.io.mmread and pass the matrix to Graph.from_scipy"
+                )
+            if line.lstrip().startswith(_COMMENTS):
+                comment = line.lstrip()[0]
+            content = _content(line)
+            if not content:
+                continue
+            fields = _fields(content)
+            if not header and not any(_is_number(field) for field in fields[:2]):
+                header = True
+                continue
+            return _Layout(number, comment, "," in content, len(fields))
+    return None
+
+
+def _read_fast(file: Path, layout: _Layout) -> list[np.ndarray] | None:
+    if layout.columns not in (2, 3):
+        return None
+    try:
+        import pandas
+    except ImportError:
+        return _read_with_numpy(file, layout)
+    frame = pandas.read_csv(
+        file,
+        sep="," if layout.comma else r"\s+",
+        header=None,
+        skiprows=layout.skip,
+        comment=layout.comment,
+        dtype={0: np.int64, 1: np.int64, 2: np.float64},
+        skipinitialspace=True,
+        quoting=csv.QUOTE_NONE,
+    )
+    columns = [frame[i].to_numpy() for i in range(layout.columns)]
+    # A missing weight reads as NaN: the slow reader finds its line.
+    return None if np.isnan(columns[-1]).any() else columns
+
+
+def _read_with_numpy(file: Path, layout: _Layout) -> list[np.ndarray]:
+    names: list[tuple[str, Any]] = [("src", np.int64), ("dst", np.int64), ("weight", np.float64)]
+    table = np.loadtxt(
+        file,
+        dtype=names[: layout.columns],
+        comments=_COMMENTS,
+        delimiter="," if layout.comma else None,
+        skiprows=layout.skip,
+        ndmin=1,
+        encoding="utf-8-sig",
+    )
+    return [np.ascontiguousarray(table[name]) for name, _ in names[: layout.columns]]
+
+
+def _read_line_by_line(file: Path, layout: _Layout) -> list[np.ndarray]:
+    columns: list[list[Any]] = [[], [], []]
+    with _open(file) as lines:
+        for number, line in enumerate(lines, start=1):
+            content = _content(line)
+            if number <= layout.skip or not content:
+                continue
+            for column, value in zip(columns, _parse(file, number, content, layout), strict=False):
+                column.append(value)
+    dtypes = (np.int64, np.int64, np.float64)
+    return [np.array(column, dtype) for column, dtype in zip(columns, dtypes, strict=True)]
+
+
+def _parse(file: Path, number: int, content: str, layout: _Layout) -> list[Any]:
+    fields = _fields(content)
+    try:
+        if len(fields) == layout.columns and len(fields) in (2, 3):
+            nodes = [_node(field) for field in fields[:2]]
+            return [*nodes, *(float(field) for field in fields[2:])]
+    except (ValueError, OverflowError):
+        pass
+    wanted = {
+        2: "two integers 'source target' (as the first edge)",
+        3: "two integers and a number 'source target weight' (as the first edge)",
+    }.get(layout.columns, "two integers and perhaps a number 'source target [weight]'")
+    raise ValueError(f"line {number} of '{file}' must hold {wanted} (got {content!r})")
+
+
+def _node(field: str) -> np.int64:
+    # pandas takes 2.0 for an integer, as some exports write it.
+    return np.int64(int(float(field)) if field.endswith(".0") else int(field))
+
+
+def _is_number(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True

@@ -9,7 +9,7 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from meanmax.graph.checks import (Normalize, SelfLoops)
+from meanmax.graph.checks import Normalize, SelfLoops
 from meanmax.graph.graph import Graph
 
 

@@ -1,23 +1,33 @@
 r"""Layers that take any aggregator: GCN, Masked GCN, GAT, CAT, GraphSAGE and GIN."""
 
-from meanmax.nn.cat_cat import CATConv
+from meanmax.nn.build import build_model
+from meanmax.nn.cat import CATConv, StructuralEmbedding, fit_structure, structure_loss
 from meanmax.nn.gat import GATConv
 from meanmax.nn.gcn import GCNConv
 from meanmax.nn.gin import GINConv
 from meanmax.nn.linear import Linear
 from meanmax.nn.masked_gcn import MaskedGCNConv
+from meanmax.nn.model import NodeModel, Trainable
+from meanmax.nn.pyg_baselines import PEERS, PeerModel, build_peer
+from meanmax.nn.registry import BACKBONES
 from meanmax.nn.sage import SAGEConv
-from meanmax.nn.cat import (StructuralEmbedding, fit_structure, structure_loss)
 
 __all__ = [
+    "BACKBONES",
     "CATConv",
     "GATConv",
     "GCNConv",
     "GINConv",
     "Linear",
     "MaskedGCNConv",
+    "NodeModel",
+    "PEERS",
+    "PeerModel",
     "SAGEConv",
     "StructuralEmbedding",
+    "Trainable",
+    "build_model",
+    "build_peer",
     "fit_structure",
     "structure_loss",
 ]

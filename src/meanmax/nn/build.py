@@ -8,15 +8,19 @@ from typing import Any, Literal, TypeAlias, get_args
 from torch.nn import BatchNorm1d, LayerNorm, Module
 
 from meanmax.aggr.base import LearnableAggregation
-from meanmax.ops.spec import check_choice
+from meanmax.nn.cat import Conjunction, StructuralEmbedding
+from meanmax.nn.conv import Aggr, Order, check_order, check_positive, check_rate
 from meanmax.nn.linear import Linear
-from meanmax.nn.cat import StructuralEmbedding
-from meanmax.nn.conv import (Order, check_order, check_positive, check_rate)
-from meanmax.nn.cat_cat import Conjunction
-from meanmax.nn.neighbourhood import Aggr
-from meanmax.nn.aggregator import (check_aggregator, make_aggregator)
-from meanmax.nn.registry import (BACKBONES, Activation, Backbone, LayerPlan)
-from meanmax.nn.model import (ACTIVATIONS, NodeModel, Shortcut)
+from meanmax.nn.model import ACTIVATIONS, NodeModel, Shortcut
+from meanmax.nn.registry import (
+    BACKBONES,
+    Activation,
+    Backbone,
+    LayerPlan,
+    check_aggregator,
+    make_aggregator,
+)
+from meanmax.ops.spec import check_choice
 
 Nonlinear: TypeAlias = Literal["first", "all", "hidden"]
 Skip: TypeAlias = Literal["linear", "residual"] | None

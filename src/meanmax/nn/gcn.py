@@ -9,10 +9,17 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 
 from meanmax.graph import Graph
-from meanmax.nn.conv import (Order, as_graph, check_features, check_order, check_positive)
-from meanmax.nn.linear import (Features, Linear)
-from meanmax.nn.neighbourhood import (Aggr, Neighbourhood)
-from meanmax.nn.order import ordered
+from meanmax.nn.conv import (
+    Aggr,
+    Neighbourhood,
+    Order,
+    as_graph,
+    check_features,
+    check_order,
+    check_positive,
+    ordered,
+)
+from meanmax.nn.linear import Features, Linear
 
 
 @final

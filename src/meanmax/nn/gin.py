@@ -9,9 +9,8 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 
 from meanmax.graph import Graph
-from meanmax.nn.conv import (Pair, as_graph, as_pair)
-from meanmax.nn.linear import (Features, Linear, as_dense)
-from meanmax.nn.neighbourhood import (Aggr, Neighbourhood)
+from meanmax.nn.conv import Aggr, Neighbourhood, Pair, as_graph, as_pair
+from meanmax.nn.linear import Features, Linear, as_dense
 
 
 @final

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from meanmax.graph import SparseFeatures
-from meanmax.ops import (Drop, numba_serves)
+from meanmax.ops import Drop, numba_serves
 from meanmax.ops import dropout as drop
 from meanmax.ops import sparse_product as product
 

@@ -2,8 +2,8 @@ r"""A stack of layers that gives every node an output."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, final, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -11,18 +11,16 @@ from torch.nn import BatchNorm1d, Module, ModuleList, Parameter
 from torch.nn.functional import elu, relu
 
 from meanmax.graph import Graph
-from meanmax.nn.cat_cat import CATConv
+from meanmax.nn.cat import CATConv, StructuralEmbedding, fit_structure, structure_loss
+from meanmax.nn.conv import Neighbourhood, as_graph
 from meanmax.nn.gat import GATConv
 from meanmax.nn.gcn import GCNConv
 from meanmax.nn.gin import GINConv
+from meanmax.nn.linear import Features, as_dense, dropout
 from meanmax.nn.masked_gcn import MaskedGCNConv
-from meanmax.nn.sage import SAGEConv
-from meanmax.nn.cat import (StructuralEmbedding, fit_structure, structure_loss)
-from meanmax.nn.conv import as_graph
-from meanmax.nn.linear import (Features, as_dense, dropout)
-from meanmax.nn.neighbourhood import Neighbourhood
+from meanmax.nn.receptive_field import Field, Needs, field_of
 from meanmax.nn.registry import Activation
-from meanmax.nn.receptive_field import (Field, Needs, field_of)
+from meanmax.nn.sage import SAGEConv
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": relu,
@@ -305,3 +303,60 @@ def _aggregation(layer: Module) -> Neighbourhood:
     found = layer.aggr
     assert isinstance(found, Neighbourhood)
     return found
+
+
+@runtime_checkable
+class Trainable(Protocol):
+    r"""A model that can be trained and compared: a :class:`~meanmax.nn.NodeModel`, a
+    :class:`~meanmax.nn.PeerModel`, or any :class:`torch.nn.Module` with these members.
+    """
+
+    training: bool
+
+    def __call__(
+        self, x: Features, graph: Graph | Tensor, *, structure: Tensor | None = None
+    ) -> Tensor:
+        r"""The output of every node, :obj:`[num_nodes, out_channels]`."""
+
+    def hidden(self, x: Features, graph: Graph, *, structure: Tensor | None = None) -> list[Tensor]:
+        r"""What every hidden layer ends with."""
+
+    def embed(
+        self, x: Features, graph: Graph | Tensor, *, structure: Tensor | None = None
+    ) -> Tensor:
+        r"""The last hidden embedding of every node, without dropout and without gradient."""
+
+    def maxness(
+        self, x: Features, graph: Graph | Tensor, *, structure: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        r"""Where between mean and max each layer stands, or nothing if that is not defined."""
+
+    def learned(self) -> dict[str, Tensor]:
+        r"""The values of the aggregators' parameters by name."""
+
+    def aggregator_parameters(self) -> list[Parameter]:
+        r"""What the aggregators learn."""
+
+    def other_parameters(self) -> list[Parameter]:
+        r"""All other parameters."""
+
+    def extra_loss(self, graph: Graph) -> Tensor | None:
+        r"""What training adds to the loss, if anything."""
+
+    def reset_parameters(self) -> None:
+        r"""Draws new weights."""
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        r"""See :class:`torch.nn.Module`."""
+
+    def train(self, mode: bool = True) -> Any:
+        r"""See :class:`torch.nn.Module`."""
+
+    def eval(self) -> Any:
+        r"""See :class:`torch.nn.Module`."""
+
+    def state_dict(self) -> dict[str, Any]:
+        r"""See :class:`torch.nn.Module`."""
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any:
+        r"""See :class:`torch.nn.Module`."""

@@ -2,19 +2,100 @@ r"""A stack of PyTorch Geometric's own layers, with the interface of our models.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias, final
+from weakref import WeakKeyDictionary
 
 import torch
+import torch_geometric.nn as pyg
 from torch import Tensor
-from torch.nn import Module, ModuleList, Parameter
+from torch.nn import Linear, Module, ModuleList, Parameter, ReLU, Sequential
+from torch_geometric.nn.aggr import Aggregation, PowerMeanAggregation, SoftmaxAggregation
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+from torch_geometric.utils import add_self_loops, remove_self_loops
 
-from meanmax.graph import Graph
-from meanmax.nn.conv import (as_graph, check_features)
-from meanmax.nn.linear import (Features, fast_dropout)
-from meanmax.nn.registry import Activation
+from meanmax.graph import Graph, SparseFeatures
+from meanmax.nn.conv import as_graph, check_features, check_positive, check_rate
+from meanmax.nn.linear import Features, fast_dropout
 from meanmax.nn.model import ACTIVATIONS
-from meanmax.nn.peer_inputs import (Edges, dense, edges_of)
+from meanmax.nn.registry import BACKBONES, Activation
+
+Edges: TypeAlias = Literal["normalized", "looped", "plain"]
+
+_DENSE: WeakKeyDictionary[SparseFeatures, Tensor] = WeakKeyDictionary()
+
+
+def dense(x: Features, dtype: torch.dtype) -> Tensor:
+    r"""The features as a dense tensor. That of sparse features is remembered as long as they live,
+    unless they carry a gradient.
+
+    Args:
+        x (Tensor or SparseFeatures): The features.
+        dtype (torch.dtype): The type that sparse features take; dense ones keep theirs.
+    """
+    if isinstance(x, Tensor):
+        return x
+    if x.value.requires_grad:
+        return x.to_dense().to(dtype)
+    if x not in _DENSE or _DENSE[x].dtype != dtype:
+        with torch.inference_mode(False):  # what is remembered may be trained with later
+            _DENSE[x] = x.to_dense().to(dtype)
+    return _DENSE[x]
+
+
+def edges_of(graph: Graph, edges: Edges, dtype: torch.dtype) -> tuple[Tensor, ...]:
+    r"""What a layer takes after the features. It is remembered with the graph, unless weights that
+    carry a gradient play a part in it.
+
+    Args:
+        graph (Graph): The graph as it is.
+        edges (str): :obj:`"normalized"` for :obj:`edge_index` with self-loops and the weights of
+            PyG's :obj:`gcn_norm`, in which the graph's own weights play a part;
+            :obj:`"looped"` for :obj:`edge_index` with self-loops in place of those there are, as
+            PyG's :obj:`GATConv` makes them; :obj:`"plain"` for :obj:`edge_index` as it is. The
+            latter two leave the graph's weights out.
+        dtype (torch.dtype): The type of normalised weights.
+    """
+    if edges == "normalized":
+        weight = graph.weight
+        if weight is not None and weight.dim() != 1:
+            raise ValueError(
+                f"PyG's GCNConv takes one weight per edge (got {weight.size(1)}): pass "
+                f"graph.with_weight(graph.edge_weight.mean(1)), or graph.with_weight(None)"
+            )
+        if weight is not None and weight.requires_grad:
+            return _normalized(graph, dtype)
+    key = ("pyg", edges, dtype if edges == "normalized" else None)
+    if key not in graph.cache:
+        with torch.inference_mode(False):  # what is remembered may be trained with later
+            graph.cache[key] = _MAKE[edges](graph, dtype)
+    found: tuple[Tensor, ...] = graph.cache[key]
+    return found
+
+
+def _normalized(graph: Graph, dtype: torch.dtype) -> tuple[Tensor, ...]:
+    weight = graph.edge_weight
+    weight = None if weight is None else weight.to(dtype)
+    index, normalized = gcn_norm(graph.edge_index, weight, graph.num_nodes, dtype=dtype)
+    return index, normalized
+
+
+def _looped(graph: Graph, _: torch.dtype) -> tuple[Tensor, ...]:
+    index, _none = remove_self_loops(graph.edge_index)
+    index, _none = add_self_loops(index, num_nodes=graph.num_nodes)
+    return (index,)
+
+
+def _plain(graph: Graph, _: torch.dtype) -> tuple[Tensor, ...]:
+    return (graph.edge_index,)
+
+
+_MAKE: dict[Edges, Callable[[Graph, torch.dtype], tuple[Tensor, ...]]] = {
+    "normalized": _normalized,
+    "looped": _looped,
+    "plain": _plain,
+}
 
 
 @final
@@ -25,7 +106,7 @@ class PeerModel(Module):
         H^{(k)} = \sigma \big( \mathrm{layer}_k(\mathrm{dropout}(H^{(k-1)})) \big)
 
     where the last layer has no activation. Its methods are those of
-    :class:`~meanmax.nn.models_init.NodeModel`, so that both are trained and measured alike. What PyG would
+    :class:`~meanmax.nn.NodeModel`, so that both are trained and measured alike. What PyG would
     do at every call is done once for each graph: the normalisation of GCN, the self-loops of GAT.
     Sparse features are made dense, once, as PyG's layers take no others.
 
@@ -35,7 +116,7 @@ class PeerModel(Module):
         activation (str): What hidden layers end with.
         dropout (float): Dropout of each layer's input.
         edges (str): Which edges layers are called with: :obj:`"normalized"`, :obj:`"looped"` or
-            :obj:`"plain"`; see :func:`~meanmax.nn.peer_inputs.edges_of`.
+            :obj:`"plain"`; see :func:`~meanmax.nn.pyg_baselines.edges_of`.
     """
 
     def __init__(
@@ -155,3 +236,215 @@ def _aggregation(layer: Module) -> Module:
     found = layer.aggr_module
     assert isinstance(found, Module)
     return found
+
+
+@dataclass(frozen=True)
+class PeerPlan:
+    r"""What a layer of a peer is built from.
+
+    Args:
+        in_channels (int): Channels of the input.
+        out_channels (int): Channels of the output, all heads together.
+        hidden (int): The width of hidden layers, for layers that have an MLP.
+        heads (int): The number of heads.
+        dropout (float): Dropout of attention.
+        aggr (Aggregation, optional): The aggregation; :obj:`None` for the layer's own.
+    """
+
+    in_channels: int
+    out_channels: int
+    hidden: int
+    heads: int
+    dropout: float
+    aggr: Aggregation | None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        r"""The aggregation as an argument, if there is one: PyG takes None for no aggregation."""
+        return {} if self.aggr is None else {"aggr": self.aggr}
+
+
+def pna(graph: Graph) -> Callable[[PeerPlan], Module]:
+    r"""Builds layers of Principal Neighbourhood Aggregation for the degrees of a graph.
+
+    Args:
+        graph (Graph): The graph or batch; how many of its nodes have which in-degree is what the
+            scalers are made from.
+    """
+    if graph.num_edges == 0:
+        raise ValueError(
+            "peer 'pna' divides by the mean log-degree, but the graph has no edges: use another "
+            "peer, or add edges"
+        )
+    degrees = torch.bincount(graph.rowptr.diff().long())
+
+    def make(plan: PeerPlan) -> Module:
+        layer: Module = pyg.PNAConv(
+            plan.in_channels,
+            plan.out_channels,
+            aggregators=["mean", "min", "max", "std"],
+            scalers=["identity", "amplification", "attenuation"],
+            deg=degrees,
+        )
+        return layer
+
+    return make
+
+
+def _gcn(plan: PeerPlan) -> Module:
+    sizes = (plan.in_channels, plan.out_channels)
+    layer: Module = pyg.GCNConv(*sizes, normalize=False, **plan.options)
+    return layer
+
+
+def _gat(plan: PeerPlan) -> Module:
+    sizes = (plan.in_channels, plan.out_channels // plan.heads, plan.heads)
+    layer: Module = pyg.GATConv(*sizes, dropout=plan.dropout, add_self_loops=False, **plan.options)
+    return layer
+
+
+def _sage(plan: PeerPlan) -> Module:
+    layer: Module = pyg.SAGEConv(plan.in_channels, plan.out_channels, **plan.options)
+    return layer
+
+
+def _gin(plan: PeerPlan) -> Module:
+    mlp = Sequential(
+        Linear(plan.in_channels, plan.hidden), ReLU(), Linear(plan.hidden, plan.out_channels)
+    )
+    layer: Module = pyg.GINConv(mlp, train_eps=True, **plan.options)
+    return layer
+
+
+LAYERS: dict[str, Callable[[PeerPlan], Module]] = {
+    "gcn": _gcn,
+    "gat": _gat,
+    "sage": _sage,
+    "gin": _gin,
+}
+r"""How the layer of each backbone is built."""
+
+# GCNConv and GATConv are told not to prepare edges, as they would do it anew at every call.
+EDGES: dict[str, Edges] = {"gcn": "normalized", "gat": "looped", "sage": "plain", "gin": "plain"}
+r"""Which edges it is called with."""
+
+AGGREGATORS: dict[str, type[Aggregation]] = {
+    "pyg-softmax": SoftmaxAggregation,
+    "pyg-powermean": PowerMeanAggregation,
+}
+r"""The learned aggregation of a peer's first layer."""
+
+
+PEERS: Final = (*AGGREGATORS, "pna")
+r"""What :func:`build_peer` knows."""
+
+
+def build_peer(
+    backbone: str,
+    peer: str,
+    in_channels: int,
+    hidden: int,
+    out_channels: int,
+    layers: int = 2,
+    heads: int | None = None,
+    dropout: float = 0.5,
+    *,
+    graph: Graph,
+) -> PeerModel:
+    r"""Builds a model of PyTorch Geometric's own layers, with the depth, widths, activation and
+    dropout that :func:`~meanmax.nn.build_model` gives its models.
+
+    The peers :obj:`"pyg-softmax"` and :obj:`"pyg-powermean"` have PyG's
+    :class:`SoftmaxAggregation` or :class:`PowerMeanAggregation`, learned, in the first layer; the
+    others keep the layer's own aggregation. :obj:`"pna"` has :class:`PNAConv` in all layers, with
+    mean, min, max and std, each as it is, amplified and attenuated by the degree. Between its
+    layers stands a ReLU.
+
+    Everything else is PyG's too. The power mean clamps messages and means to
+    :math:`[10^{-4}, 100]`: negative messages count as :math:`10^{-4}` and get no gradient. A GAT
+    has one parameter for all its heads. Only GCN takes the graph's weights into account. PNA forms
+    messages of twice its input's channels for every edge, which is slow where features are many.
+
+    Args:
+        backbone (str): :obj:`"gcn"`, :obj:`"gat"`, :obj:`"sage"` or :obj:`"gin"`; :obj:`"pna"`
+            takes any and ignores it.
+        peer (str): One of :obj:`PEERS`.
+        in_channels (int): Channels of the input.
+        hidden (int): Channels of hidden layers, all heads together.
+        out_channels (int): Channels of the output: classes, or labels.
+        layers (int, optional): The number of layers. (default: :obj:`2`)
+        heads (int, optional): Heads of the hidden layers of :obj:`"gat"`; :obj:`"pna"` ignores
+            it. (default: :obj:`8` of :obj:`"gat"`)
+        dropout (float, optional): Dropout of each layer's input and of attention.
+            (default: :obj:`0.5`)
+        graph (Graph): The graph, or the batch of graphs, to train on; PNA scales by its degrees.
+
+    Example:
+        >>> graph = Graph.from_edge_index([[0, 1], [1, 0]])
+        >>> build_peer("gcn", "pyg-softmax", 1433, 64, 7, graph=graph).learned()
+        {'layers.0.t': tensor(1.)}
+    """
+    _check_names(backbone, peer)
+    check_positive(in_channels=in_channels, hidden=hidden, out_channels=out_channels, layers=layers)
+    rate = check_rate(dropout)
+    if not isinstance(graph, Graph):
+        raise ValueError(
+            f"'graph' must be a meanmax.Graph (got {type(graph).__name__}); make one with "
+            f"Graph.from_edge_index(edge_index, num_nodes)"
+        )
+    if peer == "pna":
+        make, count = pna(graph), 1
+    else:
+        make, count = LAYERS[backbone], _check_heads(backbone, heads, hidden, layers)
+    plans = [
+        PeerPlan(
+            in_channels=hidden if index else in_channels,
+            out_channels=out_channels if index == layers - 1 else hidden,
+            hidden=hidden,
+            heads=1 if index == layers - 1 else count,
+            dropout=rate,
+            aggr=None if index or peer == "pna" else AGGREGATORS[peer](learn=True),
+        )
+        for index in range(layers)
+    ]
+    return PeerModel(
+        [make(plan) for plan in plans],
+        in_channels=in_channels,
+        activation="relu" if peer == "pna" else BACKBONES[backbone].activation,
+        dropout=rate,
+        edges="plain" if peer == "pna" else EDGES[backbone],
+    )
+
+
+def _check_names(backbone: object, peer: object) -> None:
+    if peer not in PEERS:
+        listed = ", ".join(repr(known) for known in PEERS)
+        raise ValueError(f"unknown peer {peer!r}: 'peer' must be one of {listed}")
+    if not isinstance(backbone, str) or backbone not in BACKBONES:
+        listed = ", ".join(repr(known) for known in BACKBONES)
+        raise ValueError(f"unknown backbone {backbone!r}: 'backbone' must be one of {listed}")
+    if peer != "pna" and backbone not in LAYERS:
+        listed = ", ".join(repr(known) for known in LAYERS)
+        raise ValueError(
+            f"PyG has no layer for backbone {backbone!r}, so there is no {peer!r} of it: use one "
+            f"of {listed}, or peer 'pna', which has layers of its own"
+        )
+
+
+def _check_heads(backbone: str, heads: int | None, hidden: int, layers: int) -> int:
+    usual = BACKBONES[backbone].heads
+    if not usual:
+        if heads not in (None, 1):
+            raise ValueError(
+                f"backbone {backbone!r} has no heads (got heads={heads!r}): leave them out, or "
+                f"use 'gat'"
+            )
+        return 1
+    heads = usual if heads is None else heads
+    check_positive(heads=heads)
+    if layers > 1 and hidden % heads:
+        raise ValueError(
+            f"'hidden' is the width of all heads together and must be a multiple of 'heads' (got "
+            f"hidden={hidden}, heads={heads}): {heads} heads of 8 channels are hidden={8 * heads}"
+        )
+    return heads

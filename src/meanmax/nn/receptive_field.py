@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from meanmax.graph import Graph
-from meanmax.graph.views import (RowsGraph, with_sources)
+from meanmax.graph.views import RowsGraph, with_sources
 
 WORTH = 0.8  # of the edges: where more are needed, nothing is gained
 

@@ -10,10 +10,18 @@ from torch.nn.functional import normalize as l2_normalize
 from torch.nn.functional import relu
 
 from meanmax.graph import Graph
-from meanmax.nn.conv import (Order, Pair, as_graph, as_pair, check_order, check_positive)
-from meanmax.nn.linear import (Features, Linear)
-from meanmax.nn.neighbourhood import (Aggr, Neighbourhood)
-from meanmax.nn.order import ordered
+from meanmax.nn.conv import (
+    Aggr,
+    Neighbourhood,
+    Order,
+    Pair,
+    as_graph,
+    as_pair,
+    check_order,
+    check_positive,
+    ordered,
+)
+from meanmax.nn.linear import Features, Linear
 
 
 @final

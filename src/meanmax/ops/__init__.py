@@ -1,12 +1,10 @@
 r"""Tilted sums: the one primitive behind all aggregators, on three backends."""
 
-from meanmax.ops.attention import (attention, edge_dot, row_softmax)
-from meanmax.ops.autograd import tilted_aggregate
-from meanmax.ops.dropout import (Drop, dropout)
-from meanmax.ops.ends import (neighbour_max, weighted_sum)
+from meanmax.ops.attention import attention, edge_dot, row_softmax
+from meanmax.ops.autograd import neighbour_max, tilted_aggregate, weighted_sum
+from meanmax.ops.dispatch import numba_serves, use_backend
+from meanmax.ops.dropout import Drop, dropout, sparse_product
 from meanmax.ops.spec import Form
-from meanmax.ops.dispatch import (numba_serves, use_backend)
-from meanmax.ops.sparse_product import sparse_product
 
 __all__ = [
     "Drop",

@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.autograd import Function
 
 from meanmax.graph import Graph
-from meanmax.ops.autograd import (apply, refuse_second_order)
+from meanmax.ops.autograd import apply, refuse_second_order
+from meanmax.ops.dispatch import select_attention, select_ends
 from meanmax.ops.reference import edge_targets
-from meanmax.ops.dispatch import (select_attention, select_ends)
 from meanmax.ops.torch import attention as plain
 
 

@@ -2,18 +2,65 @@ r"""The one differentiable operation that all aggregators are."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 
 from meanmax.graph import Graph
-from meanmax.ops.edge_weight import own_weight
+from meanmax.ops.dispatch import select_backend, select_ends
+from meanmax.ops.reference import edge_targets, graph_minimum, reference, row_max, row_sum
+from meanmax.ops.scaling import TooExtremeError, check_features, origin_of, saturate
 from meanmax.ops.spec import Form
-from meanmax.ops.reference import (graph_minimum, reference)
-from meanmax.ops.scaling import (TooExtremeError, check_features, origin_of, saturate)
-from meanmax.ops.dispatch import select_backend
+
+
+class Gradients(NamedTuple):
+    r"""The gradients of an aggregation.
+
+    Args:
+        x (Tensor): Of the features. Where :math:`\mu` is their minimum, its part is included.
+        theta (Tensor): Of the parameter, float64, :obj:`[channels]`.
+        weight (Tensor, optional): Of the edge weights in CSR order, if they were asked for.
+        mu (Tensor, optional): Of the origin, float64, :obj:`[num_graphs]`, if the form has one.
+    """
+
+    x: Tensor
+    theta: Tensor
+    weight: Tensor | None
+    mu: Tensor | None
+
+
+def own_weight(graph: Graph, like: Tensor) -> Tensor:
+    r"""The graph's weights as :obj:`[num_edges, heads]`, ones if it has none."""
+    if graph.weight is None:
+        return like.new_ones(graph.num_edges, 1)
+    return with_heads(graph.weight).to(like.dtype)
+
+
+def with_heads(weight: Tensor) -> Tensor:
+    r"""Gives weights per edge a heads dimension if they have none."""
+    return weight.unsqueeze(1) if weight.dim() == 1 else weight
+
+
+def row_totals(graph: Graph, weight: Tensor) -> Tensor:
+    r"""The sum of each row's weights, :obj:`[num_dst, heads]`, differentiable."""
+    rows = torch.arange(graph.num_dst, device=weight.device)
+    target = rows.repeat_interleave(graph.rowptr.diff(), output_size=graph.num_edges)
+    return weight.new_zeros(graph.num_dst, weight.size(1)).index_add(0, target, weight)
+
+
+def summed_weights(graph: Graph) -> Tensor:
+    r"""The sums of each target's weights, :obj:`[num_dst, heads]`; without gradient, remembered."""
+    if "summed_weights" in graph.cache:
+        known: Tensor = graph.cache["summed_weights"]
+        return known
+    with torch.inference_mode(False):
+        like = torch.empty(0, device=graph.device) if graph.weight is None else graph.weight
+        total = row_totals(graph, own_weight(graph, like))
+    if not total.requires_grad:
+        graph.cache["summed_weights"] = total
+    return total
 
 
 def tilted_aggregate(
@@ -164,3 +211,81 @@ class _FirstOrderOnly(Function):
             "without create_graph=True, or use backend='reference', which is slow but "
             "differentiable any number of times"
         )
+
+
+def weighted_sum(
+    x: Tensor, graph: Graph, weight: Tensor | None, backend: str | None = None
+) -> Tensor:
+    r""":math:`\sum_u a_{vu} z_u`; the arguments are those of :func:`tilted_aggregate`."""
+    module = select_ends(x, graph, backend)
+    if module is None:
+        a = _per_channel(x, graph, weight)
+        edges = a * x.double()[graph.col]
+        return row_sum(edges, edge_targets(graph), graph.num_dst).to(x.dtype)
+    return apply(WeightedSum, x, weight, graph, module)
+
+
+def neighbour_max(
+    x: Tensor, graph: Graph, weight: Tensor | None, backend: str | None = None
+) -> Tensor:
+    r"""The largest :math:`z_u` with :math:`a_{vu} > 0`, 0 where there is none."""
+    module = select_ends(x, graph, backend)
+    if module is None:
+        present = _per_channel(x, graph, weight) > 0
+        edges = x.double()[graph.col].masked_fill(~present, -torch.inf)
+        return row_max(edges, edge_targets(graph), graph.num_dst).to(x.dtype)
+    return apply(NeighbourMax, x, weight, graph, module)
+
+
+class WeightedSum(Function):
+    r"""The linear product."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor | None, graph: Graph, backend: Any) -> Tensor:
+        r"""Runs the backend."""
+        ctx.graph, ctx.backend = graph, backend
+        ctx.save_for_backward(x, weight)
+        out: Tensor = backend.weighted_sum(x, graph, weight)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        r"""Runs the backend's backward pass."""
+        x, weight = ctx.saved_tensors
+        with torch.no_grad():
+            grads = ctx.backend.weighted_sum_backward(
+                grad, x, ctx.graph, weight, ctx.needs_input_grad[1]
+            )
+        if torch.is_grad_enabled():
+            grads = refuse_second_order(grads, grad, x, weight)
+        return (*grads, None, None)
+
+
+class NeighbourMax(Function):
+    r"""The maximum; its gradient is shared evenly among ties."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor | None, graph: Graph, backend: Any) -> Tensor:
+        r"""Runs the backend."""
+        out, ties = backend.neighbour_max(x, graph, weight)
+        ctx.graph, ctx.backend = graph, backend
+        ctx.save_for_backward(x, weight, out, ties)
+        result: Tensor = out
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        r"""Runs the backend's backward pass; weights only decide who is a neighbour."""
+        x, weight, out, ties = ctx.saved_tensors
+        with torch.no_grad():
+            dx = ctx.backend.neighbour_max_backward(grad, x, ctx.graph, weight, out, ties)
+        dw = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
+        grads: tuple[Tensor | None, ...] = (dx, dw)
+        if torch.is_grad_enabled():
+            grads = refuse_second_order(grads, grad, x, weight)
+        return (*grads, None, None)
+
+
+def _per_channel(x: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:
+    edge = (own_weight(graph, x) if weight is None else weight).double()
+    return edge.repeat_interleave(x.size(1) // edge.size(1), dim=1)

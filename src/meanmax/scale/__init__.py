@@ -1,38 +1,58 @@
 r"""Graphs that do not fit: batches of nodes, inference layer by layer, and graphs on disk."""
 
 from meanmax.scale.batches import Batches
-from meanmax.scale.clusters import (ClusterProblem, Clusters)
-from meanmax.scale.edges import Edges
-from meanmax.scale.edges_errors import (BatchingError, FolderError)
-from meanmax.scale.exact_sample import (ExactSample, exact_rows)
-from meanmax.scale.fit import (exact_scores, fit_batches)
-from meanmax.scale.folder import (GraphFolder, open_folder)
+from meanmax.scale.clusters import ClusterProblem, Clusters
+from meanmax.scale.collectives import Halo, RankError
+from meanmax.scale.cutting import Cut, Piece
+from meanmax.scale.distributed import DistributedGraph, Part, distributed_graph, open_part
+from meanmax.scale.edges import BatchingError, Edges, FolderError
+from meanmax.scale.fit import exact_scores, fit_batches, fit_parts
+from meanmax.scale.folder import GraphFolder, is_graph_folder, open_folder
 from meanmax.scale.folder_write import write_folder
-from meanmax.scale.layerwise import layerwise
-from meanmax.scale.manifest import is_graph_folder
-from meanmax.scale.neighbours import NeighbourProblem
-from meanmax.scale.predict import predict_folder
-from meanmax.scale.sampling import NeighbourSampler
+from meanmax.scale.inference import ExactSample, exact_rows, layerwise, predict_folder
+from meanmax.scale.partition import PartitionError, assign_blocks, assign_metis, edge_cut
+from meanmax.scale.parts_folder import PartsError, read_manifest, write_parts
+from meanmax.scale.ranks import Job, LaunchError, joined_job
+from meanmax.scale.sampling import NeighbourProblem, NeighbourSampler
 from meanmax.scale.source import Source
 
 __all__ = [
-    "BatchingError",
     "Batches",
+    "BatchingError",
     "ClusterProblem",
     "Clusters",
+    "Cut",
+    "DistributedGraph",
     "Edges",
     "ExactSample",
     "FolderError",
     "GraphFolder",
+    "Halo",
+    "Job",
+    "LaunchError",
     "NeighbourProblem",
     "NeighbourSampler",
+    "Part",
+    "PartitionError",
+    "PartsError",
+    "Piece",
+    "RankError",
     "Source",
+    "assign_blocks",
+    "assign_metis",
+    "distributed_graph",
+    "edge_cut",
     "exact_rows",
     "exact_scores",
     "fit_batches",
+    "fit_parts",
     "is_graph_folder",
+    "joined_job",
     "layerwise",
     "open_folder",
+    "open_part",
     "predict_folder",
+    "read_manifest",
     "write_folder",
+    "write_parts",
 ]

@@ -8,17 +8,13 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 import torch
 
-from meanmax.scale.clusters import (ClusterProblem, Clusters)
-from meanmax.scale.draws import Draws
-from meanmax.scale.edges import (Array, Edges)
-from meanmax.scale.edges_errors import BatchingError
-from meanmax.scale.neighbours import NeighbourProblem
-from meanmax.scale.rows import Rows
-from meanmax.scale.sampling import NeighbourSampler
 from meanmax.graph import Graph
-from meanmax.scale.partition import assign_metis
-from meanmax.scale.blocks import block_bounds
-from meanmax.train import (Nodes, Problem, Sample)
+from meanmax.scale.clusters import ClusterProblem, Clusters
+from meanmax.scale.edges import Array, BatchingError, Edges
+from meanmax.scale.partition import assign_metis, block_bounds
+from meanmax.scale.rows import Rows
+from meanmax.scale.sampling import Draws, NeighbourProblem, NeighbourSampler
+from meanmax.train import Nodes, Problem, Sample
 
 Kind: TypeAlias = Literal["clusters", "neighbours"]
 Cut: TypeAlias = Literal["metis", "blocks"]

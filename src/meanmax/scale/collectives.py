@@ -2,6 +2,8 @@ r"""The rows of other ranks that a rank's edges start from, and how they get the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
@@ -10,7 +12,28 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.autograd import Function
 
-from meanmax.scale.failures import peers_needed
+from meanmax.ops.scaling import NotFiniteError
+
+
+class RankError(RuntimeError):
+    r"""Another rank of the job has stopped, or does not answer."""
+
+
+@contextmanager
+def peers_needed() -> Iterator[None]:
+    r"""Around a collective operation: its failure becomes a :class:`RankError`."""
+    try:
+        yield
+    except RankError:
+        raise
+    except RuntimeError as error:
+        reason = str(error).strip().splitlines()
+        raise RankError(
+            "another rank of this job has stopped or does not answer"
+            + (f" ({reason[0][:160]})" if reason else "")
+            + "; see its own message above, if it left one. MEANMAX_RANK_TIMEOUT=SECONDS gives "
+            "slow ranks longer to answer"
+        ) from error
 
 
 @dataclass
@@ -104,3 +127,54 @@ class Exchange(Function):
         got = grad.new_empty(len(halo.send), *grad.shape[1:])
         halo.swap(outer, got, halo.receive_counts, halo.send_counts)
         return grad[: ctx.num_own].clone().index_add_(0, halo.send, got), None
+
+
+def summed(values: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+    r"""The sum over ranks, in float64 on the way, equal to the last bit on all of them.
+
+    Args:
+        values (Tensor): Of one shape on all ranks.
+        group (ProcessGroup, optional): The ranks.
+    """
+    total = values.detach().to(torch.float64, copy=True)
+    with peers_needed():
+        dist.all_reduce(total, dist.ReduceOp.SUM, group=group)
+    return total.to(values.dtype)
+
+
+def minimum(x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+    r"""The smallest number that any rank holds, :obj:`[]`. Its gradient is that of all ranks
+    together and is shared evenly among ties, as :func:`torch.amin` does on one.
+
+    Args:
+        x (Tensor): Features of own nodes; they may be empty.
+        group (ProcessGroup, optional): The ranks.
+    """
+    out: Tensor = Minimum.apply(x, group)  # type: ignore[no-untyped-call]
+    return out
+
+
+class Minimum(Function):
+    r"""The minimum over ranks."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+        r"""The smallest of all ranks' smallest; 0 if no rank has any."""
+        lowest = x.detach().amin() if x.numel() else x.new_tensor(torch.inf)
+        if x.numel() and not bool(torch.isfinite(lowest)):
+            raise NotFiniteError
+        with peers_needed():
+            dist.all_reduce(lowest, dist.ReduceOp.MIN, group=group)
+        lowest = torch.where(torch.isfinite(lowest), lowest, 0.0)
+        ctx.group = group
+        ctx.save_for_backward(x, lowest)
+        return lowest
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        r"""Every tie's share."""
+        x, lowest = ctx.saved_tensors
+        ties = x == lowest
+        both = summed(torch.stack([grads[0].double(), ties.sum().double()]), ctx.group)
+        share = both[0] / both[1].clamp(min=1)
+        return ties.to(x.dtype) * share.to(x.dtype), None

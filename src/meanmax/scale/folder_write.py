@@ -13,16 +13,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from meanmax.scale.edges_blocks import PASS_BYTES
-from meanmax.scale.edges import (Array, Edges)
-from meanmax.scale.edges_errors import FolderError
-from meanmax.scale.folder import (ROLES, GraphFolder, open_folder)
-from meanmax.scale.manifest import (FILE, Manifest, facts_of)
-from meanmax.scale.rows import (DenseRows, Rows, SparseRows, rows_of)
-from meanmax.scale.scratch import take_place
-from meanmax.data import (Dataset, Split)
-from meanmax.graph.compress import index_dtype
-from meanmax.train.whole_file import write_text
+from meanmax.data import Dataset, Split
+from meanmax.graph.build import index_dtype
+from meanmax.scale.edges import PASS_BYTES, Array, Edges, FolderError
+from meanmax.scale.folder import FILE, ROLES, GraphFolder, Manifest, facts_of, open_folder
+from meanmax.scale.rows import DenseRows, Rows, SparseRows, rows_of, take_place
+from meanmax.train.files import write_text
 
 
 class FolderWriter:
@@ -98,7 +94,7 @@ def write_folder(
     Args:
         path (str or PathLike): The folder.
         source (Dataset or GraphFolder): What to write; one graph.
-        part (Tensor, optional): The part of every node, as :func:`meanmax.scale.partition_init.assign_metis`
+        part (Tensor, optional): The part of every node, as :func:`meanmax.scale.assign_metis`
             gives it. Nodes are then grouped by part, so that each part is read in one go, and
             :obj:`node.npy` says which number each had. (default: :obj:`None`)
         split (Split, optional): Which nodes train, validate and test. (default: that of the data)

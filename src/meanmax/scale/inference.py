@@ -3,8 +3,11 @@ r"""Each layer as passes over all nodes, with the results of its own :obj:`forwa
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import Module
@@ -12,16 +15,120 @@ from torch.nn.functional import normalize as l2_normalize
 from torch.nn.functional import relu
 
 from meanmax import functional
-from meanmax.scale.edges_blocks import Block
-from meanmax.scale.edges import Loops
-from meanmax.scale.edges_errors import BatchingError
-from meanmax.scale.passes import Passes
-from meanmax.scale.rows import (DenseRows, Rows)
-from meanmax.ops.edge_weight import summed_weights
-from meanmax.nn import (GATConv, GCNConv, GINConv, Linear, MaskedGCNConv, SAGEConv)
-from meanmax.nn.attention import (attended, combine_heads, reweighted, scores)
-from meanmax.nn.linear import (Features, as_dense)
-from meanmax.nn.neighbourhood import Neighbourhood
+from meanmax.data import Dataset
+from meanmax.graph import Graph, SparseFeatures
+from meanmax.graph.checks import Normalize
+from meanmax.nn import (
+    CATConv,
+    GATConv,
+    GCNConv,
+    GINConv,
+    Linear,
+    MaskedGCNConv,
+    NodeModel,
+    SAGEConv,
+)
+from meanmax.nn.conv import Neighbourhood
+from meanmax.nn.gat import attended, combine_heads, reweighted, scores
+from meanmax.nn.linear import Features, as_dense
+from meanmax.nn.model import ACTIVATIONS
+from meanmax.ops.autograd import summed_weights
+from meanmax.scale.edges import BatchingError, Block, BlockGraphs, Edges, Loops
+from meanmax.scale.folder import GraphFolder
+from meanmax.scale.rows import (
+    DenseRows,
+    MemoryStore,
+    Rows,
+    ScaledRows,
+    Store,
+    rows_of,
+    scratch_files,
+)
+from meanmax.train import NodeClassifier, Nodes, Sample
+
+OnRows = Callable[[int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Passes:
+    r"""What a pass works with.
+
+    Args:
+        graphs (BlockGraphs): Makes the graphs of blocks.
+        store (Store): Gives room for results.
+        memory (int): About how many bytes the arrays of one block may take.
+        on_rows (callable, optional): Called with the number of rows after each block.
+    """
+
+    graphs: BlockGraphs
+    store: Store
+    memory: int
+    on_rows: OnRows | None = None
+
+    def mapped(self, rows: Rows, function: Callable[[Features], Tensor], width: int) -> DenseRows:
+        r"""A function of each row.
+
+        Args:
+            rows (Rows): The rows.
+            function (callable): From features of any nodes to as many rows of results.
+            width (int): The channels of a result.
+        """
+        size, channels = rows.shape
+        out = self.store.array(size, width)
+        step = max(1, self.memory // (16 * (channels + width)))
+        for first in range(0, size, step):
+            last = min(first + step, size)
+            out[first:last] = function(rows.read(first, last)).numpy()
+        return DenseRows(out)
+
+    def over_neighbours(
+        self,
+        rows: Rows,
+        function: Callable[[Block, Tensor], Tensor],
+        width: int,
+        *,
+        normalize: Normalize | None = None,
+        loops: Loops = "none",
+        heads: int = 1,
+    ) -> DenseRows:
+        r"""A function of the neighbours of each row.
+
+        Args:
+            rows (Rows): The rows.
+            function (callable): From a block and the rows of its sources to results of its rows.
+            width (int): The channels of a result.
+            normalize (str, optional): How weights are normalised. (default: :obj:`None`)
+            loops (str, optional): Which self-loops there are. (default: :obj:`"none"`)
+            heads (int, optional): Numbers for each edge that the function makes.
+                (default: :obj:`1`)
+        """
+        channels = rows.shape[1]
+        out = self.store.array(rows.shape[0], width)
+        # An edge may be the only one of its source: a row read, two of tilts, and its indices.
+        edge_bytes, row_bytes = 48 + 16 * heads + 16 * channels, 24 * (channels + width)
+        for first, last in self.graphs.edges.blocks(edge_bytes, row_bytes, self.memory):
+            block = self.graphs.block(first, last, normalize, loops)
+            source = as_dense(rows.gather(block.sources))
+            out[first:last] = function(block, source).numpy()
+            if self.on_rows is not None:
+                self.on_rows(last - first)
+        return DenseRows(out)
+
+    def lowest(self, rows: Rows) -> float:
+        r"""The smallest number in all rows: :math:`\mu`."""
+        size, channels = rows.shape
+        step, found = max(1, self.memory // (8 * channels)), np.inf
+        for first in range(0, size, step):
+            part = as_dense(rows.read(first, min(first + step, size)))
+            found = min(found, float(part.amin()))
+        return found
+
+    def origin(self, aggr: Neighbourhood, rows: Rows) -> Tensor | None:
+        r""":math:`\mu` of all rows, if the aggregation measures from it."""
+        if aggr.learned is None or not aggr.learned.has_mu or 0 in rows.shape:
+            return None
+        return torch.tensor(self.lowest(rows), dtype=torch.float32)
+
 
 Finish = Callable[[Tensor, Features], Tensor]
 Aggregate = Callable[[Block, Tensor], Tensor]
@@ -148,7 +255,7 @@ def _ordered(
     bias: Tensor | None = None,
     **graph: Any,
 ) -> DenseRows:
-    r"""Transforms and aggregates in the layer's order; see :func:`meanmax.nn.order.ordered`."""
+    r"""Transforms and aggregates in the layer's order; see :func:`meanmax.nn.conv.ordered`."""
     bias = getattr(layer, "bias", None) if bias is None else bias
     first = layer.order == "transform-first" or (sent.is_sparse and layer.aggr.is_linear)
     rows: Rows = sent
@@ -194,3 +301,256 @@ _RUNS: dict[type[Module], Callable[[Any, Rows, Passes, Finish, int], DenseRows]]
     SAGEConv: _sage,
     GINConv: _gin,
 }
+
+
+MEMORY = 1 << 30
+
+
+@torch.no_grad()
+def layerwise(
+    model: Any,
+    x: Features | Rows,
+    graph: Graph | Edges,
+    *,
+    memory: int = MEMORY,
+    scratch: Path | None = None,
+    on_rows: OnRows | None = None,
+) -> Tensor:
+    r"""The output of every node, :obj:`[num_nodes, out_channels]`, as of the model's own call in
+    evaluation, but layer by layer in blocks of rows.
+
+    Nothing is sampled: each block reads the rows of all its neighbours, and :math:`\mu` of an
+    aggregator is found over the whole layer first. A row with more edges than the memory has room
+    for is still computed at once.
+
+    Args:
+        model (NodeModel): The model; any backbone but CAT.
+        x (Tensor, SparseFeatures or Rows): Features, in memory or in files.
+        graph (Graph or Edges): The graph, in memory or in files.
+        memory (int, optional): About how many bytes the arrays of a block may take, beside five to
+            nine bytes for each node. (default: 1 GiB)
+        scratch (Path, optional): A folder for hidden layers, kept in files there that are deleted
+            at the end; in memory if :obj:`None`. (default: :obj:`None`)
+        on_rows (callable, optional): Called with the number of rows after each block.
+    """
+    rows = rows_of(x) if isinstance(x, Tensor | SparseFeatures) else x
+    edges = Edges.of(graph) if isinstance(graph, Graph) else graph
+    check_model(model, rows, edges)
+    if scratch is None:
+        kept = run_layers(model, rows, edges, MemoryStore(), memory, on_rows)
+        return torch.from_numpy(kept.array)
+    with scratch_files(scratch, scratch_bytes(model, rows)) as store:
+        return run_layers(model, rows, edges, store, memory, on_rows).read(0, edges.num_nodes)
+
+
+@torch.no_grad()
+def run_layers(
+    model: NodeModel,
+    rows: Rows,
+    edges: Edges,
+    store: Store,
+    memory: int = MEMORY,
+    on_rows: OnRows | None = None,
+) -> DenseRows:
+    r"""The same with results in a store, which keeps the last layer's.
+
+    Args:
+        model (NodeModel): The model.
+        rows (Rows): Features.
+        edges (Edges): The graph.
+        store (Store): Where hidden layers are kept.
+        memory (int, optional): As of :func:`layerwise`.
+        on_rows (callable, optional): As of :func:`layerwise`.
+    """
+    was_training, passes = model.training, Passes(BlockGraphs(edges), store, memory, on_rows)
+    model.eval()
+    try:
+        h: Rows = rows
+        for index, layer in enumerate(model.layers):
+            out = run_layer(layer, h, passes, _finish(model, index), width_of(layer))
+            if isinstance(h, DenseRows) and h is not rows:
+                store.release(h.array)
+            h = out
+    finally:
+        model.train(was_training)
+    assert isinstance(h, DenseRows)
+    return h
+
+
+def width_of(layer: Module) -> int:
+    r"""The channels of a layer's output."""
+    if isinstance(layer, GATConv):
+        return layer.out_channels * (layer.heads if layer.concat else 1)
+    if isinstance(layer, GINConv):
+        *_, last = (part for part in layer.nn.modules() if isinstance(part, torch.nn.Linear))
+        return last.out_features
+    width: int = layer.out_channels  # type: ignore[assignment]
+    return width
+
+
+def scratch_bytes(model: NodeModel, rows: Rows) -> int:
+    r"""The most bytes that hidden layers take at a time: a layer's input, what it sends and its
+    output.
+    """
+    size, before = rows.shape
+    widest = 0
+    for index, layer in enumerate(model.layers):
+        sent, out = max(before, width_of(layer)), width_of(layer)
+        if isinstance(layer, GATConv):
+            sent = layer.heads * layer.out_channels
+        # Masked GCN keeps the masked input too.
+        widest = max(widest, 2 * sent + out + (before if index else 0))
+        before = out
+    return 4 * size * widest
+
+
+def check_model(model: Any, rows: Rows, edges: Edges) -> None:
+    r"""A :class:`BatchingError` for what layer-wise inference does not do."""
+    if not isinstance(model, NodeModel):
+        raise BatchingError(
+            f"layer-wise inference is for models of meanmax's own layers "
+            f"(got {type(model).__name__}): run the model on the whole graph"
+        )
+    if any(isinstance(layer, CATConv) for layer in model.layers):
+        raise BatchingError("CAT embeds the whole graph at once: run the model on the whole graph")
+    if rows.shape[0] != edges.num_nodes:
+        raise BatchingError(
+            f"'x' has {rows.shape[0]} rows, but the graph has {edges.num_nodes} nodes"
+        )
+
+
+def _finish(model: NodeModel, index: int) -> Any:
+    r"""What the model does after a layer: skip, norm and activation."""
+
+    def finish(out: Tensor, own: Features) -> Tensor:
+        if model.has_skip[index]:
+            out = out + model.skips[index](own)
+        if index < len(model.layers) - 1:
+            out = ACTIVATIONS[model.activation](model.norms[index](out))
+        return as_dense(out)
+
+    return finish
+
+
+class ExactSample(Sample):
+    r"""Nodes to validate on, in a graph that is read from disk; see
+    :func:`~meanmax.scale.inference.layerwise`. Nothing can be learned from them.
+
+    Args:
+        rows (Rows): Features of all nodes.
+        edges (Edges): The graph.
+        nodes (Nodes): The nodes that count.
+        memory (int, optional): Bytes that the arrays of a block may take. (default: 1 GiB)
+        scratch (Path, optional): A folder for hidden layers. (default: that of temporary files)
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        edges: Edges,
+        nodes: Nodes,
+        *,
+        memory: int = MEMORY,
+        scratch: Path | None = None,
+    ) -> None:
+        nothing = Graph.from_edge_index([[], []], 0)
+        kept = Nodes(torch.arange(len(nodes.index)), nodes.target)
+        super().__init__(torch.empty(0, rows.shape[1]), nothing, kept)
+        more = {"rows": rows, "edges": edges, "chosen": nodes.index, "memory": memory}
+        for name, value in {**more, "scratch": scratch}.items():
+            object.__setattr__(self, name, value)
+
+    rows: Rows
+    edges: Edges
+    chosen: Tensor
+    memory: int
+    scratch: Path | None
+
+    def output(self, model: Any) -> Tensor:
+        r"""The model's output for these nodes alone."""
+        if torch.is_grad_enabled():
+            raise BatchingError(
+                "validation nodes of a graph on disk have no gradient: aggregator_loss='val' needs "
+                "the graph in memory"
+            )
+        return exact_rows(
+            model, self.rows, self.edges, self.chosen, memory=self.memory, scratch=self.scratch
+        )
+
+
+@torch.no_grad()
+def exact_rows(
+    model: Any,
+    rows: Rows,
+    edges: Edges,
+    chosen: Tensor,
+    *,
+    memory: int = MEMORY,
+    scratch: Path | None = None,
+) -> Tensor:
+    r"""The outputs of some nodes, computed layer by layer over the whole graph.
+
+    Args:
+        model (NodeModel): The model.
+        rows (Rows): Features of all nodes.
+        edges (Edges): The graph.
+        chosen (Tensor): The nodes, int64.
+        memory (int, optional): Bytes that the arrays of a block may take. (default: 1 GiB)
+        scratch (Path, optional): A folder for hidden layers. (default: that of temporary files)
+    """
+    check_model(model, rows, edges)
+    with scratch_files(scratch, scratch_bytes(model, rows)) as store:
+        return run_layers(model, rows, edges, store, memory).gather(chosen.numpy())
+
+
+@torch.no_grad()
+def predict_folder(
+    classifier: NodeClassifier,
+    folder: GraphFolder,
+    *,
+    memory: int = MEMORY,
+    scratch: Path | None = None,
+    on_rows: OnRows | None = None,
+) -> np.ndarray:
+    r"""The probability of every class, or of every label, :obj:`[num_nodes, num_classes]`, exact
+    and with bounded memory beside the result.
+
+    Args:
+        classifier (NodeClassifier): A trained classifier.
+        folder (GraphFolder): The graph.
+        memory (int, optional): Bytes that the arrays of a block may take. (default: 1 GiB)
+        scratch (Path, optional): A folder for hidden layers. (default: the graph folder's parent)
+        on_rows (callable, optional): Called with the number of rows after each block.
+    """
+    found = folder.manifest.num_features
+    if found != classifier.n_features_in_:
+        raise BatchingError(
+            f"{folder.path} has {found} features, but the classifier was trained on "
+            f"{classifier.n_features_in_}"
+        )
+    rows: Rows = folder.x
+    if classifier.fitted_params_["scale"]:
+        rows = ScaledRows(rows, classifier.scaling_)
+    place = folder.path.parent if scratch is None else scratch
+    out = layerwise(
+        classifier.model_, rows, folder.edges, memory=memory, scratch=place, on_rows=on_rows
+    )
+    chance: np.ndarray = (out.sigmoid() if classifier.multilabel_ else out.softmax(dim=1)).numpy()
+    return chance
+
+
+def without_graph(folder: GraphFolder) -> Dataset:
+    r"""The labels and identifiers of a folder as a data set, without its features and edges.
+
+    Args:
+        folder (GraphFolder): The graph.
+    """
+    ids = folder.arrays.get("ids", folder.arrays.get("node"))
+    return Dataset(
+        folder.manifest.name,
+        torch.empty(folder.num_nodes, 0),
+        torch.from_numpy(np.array(folder.y)),
+        torch.empty(2, 0, dtype=torch.int64),
+        class_names=folder.manifest.class_names,
+        node_ids=None if ids is None else np.array(ids),
+    )

@@ -2,16 +2,39 @@ r"""Parts with few edges between them, by METIS."""
 
 from __future__ import annotations
 
+import operator
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse
 import torch
 from torch import Tensor
 
 from meanmax.graph import Graph
-from meanmax.scale.errors import (PartitionError, check_parts)
+from meanmax.graph.build import expand
+
+
+class PartitionError(ValueError):
+    r"""A graph that cannot be divided as asked; the message says what to do."""
+
+
+def check_parts(parts: int, num_nodes: int) -> int:
+    r"""The number of parts, at least one and at most one for each node."""
+    try:
+        count = operator.index(parts)
+    except TypeError:
+        count = 0
+    if count < 1 or isinstance(parts, bool):
+        raise PartitionError(f"'parts' must be a whole number from 1 on (got {parts!r})")
+    if count > max(num_nodes, 1):
+        raise PartitionError(
+            f"{num_nodes:,} nodes cannot make {count:,} parts, none of them empty: ask for at most "
+            f"{num_nodes:,}"
+        )
+    return count
+
 
 MOST = 2**31 - 1  # METIS counts nodes and edges in 32 bits
 
@@ -90,3 +113,86 @@ def _without_empty(part: Tensor, parts: int) -> Tensor:
         sizes[largest] -= 1
         sizes[empty] += 1
     return part
+
+
+ROW_COST = 4  # a row costs about as much as this many edges
+
+
+def assign_blocks(graph: Graph, parts: int) -> Tensor:
+    r"""Divides nodes into blocks of consecutive ones with about equally many incoming edges.
+
+    Every part has at least one node, as long as there are as many nodes as parts.
+
+    Args:
+        graph (Graph): The graph; where sources and targets differ, its targets are divided.
+        parts (int): The number of parts.
+
+    Returns:
+        The part of every node, int64, :obj:`[num_nodes]`.
+
+    Example:
+        >>> graph = Graph.from_edge_index([[1, 2, 3, 0], [0, 0, 0, 1]], num_nodes=4)
+        >>> assign_blocks(graph, 2)
+        tensor([0, 0, 1, 1])
+    """
+    bounds = block_bounds(graph.rowptr.cpu().numpy(), parts)
+    sizes = torch.from_numpy(np.diff(bounds))
+    return torch.arange(len(sizes)).repeat_interleave(sizes)
+
+
+def block_bounds(rowptr: npt.NDArray[np.integer], parts: int) -> npt.NDArray[np.int64]:
+    r"""The first node of each block and, last, the number of nodes, :obj:`[parts + 1]`.
+
+    Args:
+        rowptr (ndarray): The first edge of each node, :obj:`[num_nodes + 1]`; may be mapped from
+            a file.
+        parts (int): The number of blocks.
+    """
+    num_nodes = len(rowptr) - 1
+    parts = check_parts(parts, num_nodes)
+    bounds = np.empty(parts + 1, np.int64)
+    bounds[0], bounds[-1] = 0, num_nodes
+    total = int(rowptr[-1]) - int(rowptr[0]) + ROW_COST * num_nodes
+    for index in range(1, parts):
+        goal = total * index / parts
+        found = _first_reaching(rowptr, goal)
+        # One node for this part at least, and one for each of those that follow.
+        bounds[index] = min(max(found, bounds[index - 1] + 1), num_nodes - (parts - index))
+    return bounds
+
+
+def _first_reaching(rowptr: npt.NDArray[np.integer], goal: float) -> int:
+    r"""The first node whose cumulative cost is nearest to :obj:`goal`, by bisection."""
+    start, low, high = int(rowptr[0]), 0, len(rowptr) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if int(rowptr[middle]) - start + ROW_COST * middle < goal:
+            low = middle + 1
+        else:
+            high = middle
+    if low == 0:
+        return 0
+    below, above = (int(rowptr[n]) - start + ROW_COST * n for n in (low - 1, low))
+    return low - 1 if goal - below < above - goal else low
+
+
+def edge_cut(graph: Graph, part: Tensor) -> int:
+    r"""The number of edges between different parts; an undirected edge, which points both ways,
+    counts twice.
+
+    Args:
+        graph (Graph): The graph.
+        part (Tensor): The part of every node, :obj:`[num_nodes]`.
+
+    Example:
+        >>> graph = Graph.from_edge_index([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> edge_cut(graph, torch.tensor([0, 0, 1]))
+        2
+    """
+    if part.shape != (graph.num_nodes,):
+        raise PartitionError(
+            f"'part' must hold the part of each of {graph.num_nodes} nodes (got {list(part.shape)})"
+        )
+    source = part.index_select(0, graph.col)
+    target = part.index_select(0, expand(graph.rowptr))
+    return int(torch.count_nonzero(source != target))

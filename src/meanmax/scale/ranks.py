@@ -14,10 +14,9 @@ import torch
 import torch.distributed as dist
 from torch.nn import Parameter
 
-from meanmax.scale.failures import peers_needed
-from meanmax.scale.reduce import summed
-from meanmax.train.files import (Checkpoint, CheckpointError)
+from meanmax.scale.collectives import peers_needed, summed
 from meanmax.train.communicator import flattened
+from meanmax.train.files import Checkpoint, CheckpointError
 
 PATIENCE = 45.0
 SETUP = timedelta(hours=6)

@@ -2,18 +2,80 @@ r"""Neighbours drawn at random, hop by hop, into one small graph."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, TypeVar, final
 
 import numpy as np
 import torch
+from numba import prange
+from torch import Generator
+from torch.nn import Parameter
 
-from meanmax.scale.edges_blocks import BlockGraphs
-from meanmax.scale.sample import draw_edges
-from meanmax.scale.edges import (Array, Edges)
-from meanmax.scale.edges_errors import BatchingError
 from meanmax.graph import Graph
+from meanmax.ops.numba.launch import kernel, subroutine
+from meanmax.scale.edges import Array, BatchingError, BlockGraphs, Edges
+from meanmax.scale.ranks import Job
+from meanmax.scale.rows import Rows
+from meanmax.train import Nodes, Problem, Sample
+from meanmax.train.files import Checkpoint
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+FIRST_MIX, SECOND_MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+FEW = 64  # so many are looked through faster than all edges are walked along
+
+
+@subroutine()
+def mixed(state):
+    r"""The output of splitmix64 for a state."""
+    state = (state ^ (state >> np.uint64(30))) * FIRST_MIX
+    state = (state ^ (state >> np.uint64(27))) * SECOND_MIX
+    return state ^ (state >> np.uint64(31))
+
+
+@subroutine()
+def below(bits, bound):
+    r"""A number from 0 to before :obj:`bound`, which is below :math:`2^{32}`, from 64 bits."""
+    return np.int64(((bits >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
+
+
+@kernel()
+def draw_edges(seed, nodes, starts, degrees, pointer, positions):
+    r"""Positions of as many edges of each node as :obj:`pointer` has room for, none twice.
+
+    Few are drawn as of Floyd: the j-th of the last k numbers gives way to a random one before it
+    that is not drawn yet. Many are drawn in one walk along the row.
+    """
+    for index in prange(len(nodes)):
+        first, degree = pointer[index], degrees[index]
+        count, start = pointer[index + 1] - first, starts[index]
+        if count == degree:
+            for offset in range(count):
+                positions[first + offset] = start + offset
+            continue
+        state = mixed(np.uint64(seed) + mixed(np.uint64(nodes[index]) + GOLDEN))
+        if count <= FEW:
+            for offset in range(count):
+                last = degree - count + offset
+                state += GOLDEN
+                found = start + below(mixed(state), last + 1)
+                for before in range(first, first + offset):
+                    if positions[before] == found:
+                        found = start + last
+                        break
+                positions[first + offset] = found
+        else:
+            taken = 0
+            for offset in range(degree):
+                state += GOLDEN
+                if below(mixed(state), degree - offset) < count - taken:
+                    positions[first + taken] = start + offset
+                    taken += 1
+                    if taken == count:
+                        break
+
 
 HOP_STRIDE = 0x632BE59BD9B4E019
 
@@ -109,3 +171,121 @@ class NeighbourSampler:
         else:
             weight = np.asarray(self.edges.weight[positions])
         return counts, np.asarray(self.edges.col[positions]), weight
+
+
+T = TypeVar("T")
+LARGEST = 2**62
+
+
+@final
+@dataclass(frozen=True)
+class Draws:
+    r"""Draws the batches of an epoch from PyTorch's generator, the same on every replica.
+
+    Args:
+        job (Job, optional): The processes that train one model together, each on its share of the
+            batches. (default: this process alone)
+    """
+
+    job: Job | None = None
+
+    def generator(self) -> Generator:
+        r"""A generator for one epoch, seeded from PyTorch's own; that of the first replica."""
+        seed = int(torch.randint(LARGEST, ()))
+        if self.job is not None:
+            seed = int.from_bytes(self.job.handed(seed.to_bytes(8, "little")), "little")
+        return Generator().manual_seed(seed)
+
+    def share(self, batches: Sequence[T]) -> list[T]:
+        r"""The batches of this replica; equally many on each, some twice where they do not go
+        round.
+
+        Args:
+            batches (sequence): All batches of the epoch, at least one.
+        """
+        rank, size = (0, 1) if self.job is None else (self.job.rank, self.job.size)
+        rounds = math.ceil(len(batches) / size)
+        return [batches[(index * size + rank) % len(batches)] for index in range(rounds)]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Replicas:
+    r"""Processes that hold the same model and train it on different batches: losses and gradients
+    are averaged. It is a :class:`~meanmax.train.communicator.Ranks`, for training.
+
+    Args:
+        job (Job): The processes.
+    """
+
+    job: Job
+
+    def total(self, values: Sequence[float]) -> list[float]:
+        r"""The means over all processes."""
+        return [value / self.job.size for value in self.job.total(values)]
+
+    def share_gradients(self, parameters: Sequence[Parameter]) -> None:
+        r"""Replaces every gradient by the mean over all processes."""
+        self.job.share_gradients(parameters)
+        for parameter in parameters:
+            if parameter.grad is not None:
+                parameter.grad /= self.job.size
+
+    def agree(self, wish: bool) -> bool:
+        r"""What the first process wishes."""
+        return self.job.agree(wish)
+
+    def write(self, checkpoint: Checkpoint, state: dict[str, Any]) -> None:
+        r"""The first process writes, with every one's generator."""
+        self.job.write(checkpoint, state)
+
+    def read(self, checkpoint: Checkpoint) -> dict[str, Any] | None:
+        r"""What was written, with this process's own generator."""
+        return self.job.read(checkpoint)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NeighbourProblem(Problem):
+    r"""Trains on a few training nodes at a time, with neighbours drawn anew each time. The loss is
+    taken over those nodes alone.
+
+    Args:
+        x (Rows): Features.
+        sampler (NeighbourSampler): Draws neighbours; as many hops as the model has layers, or more.
+        nodes (Nodes): Training nodes.
+        batch_size (int, optional): The most training nodes in a batch; batches are of about equal
+            size. (default: :obj:`512`)
+        draws (Draws, optional): Draws batches. (default: for this process alone)
+    """
+
+    samples: Sequence[Sample] = ()
+    x: Rows
+    sampler: NeighbourSampler
+    nodes: Nodes
+    batch_size: int = 512
+    draws: Draws = field(default_factory=Draws)
+
+    def __post_init__(self) -> None:
+        r"""Checks the batch size."""
+        if self.batch_size < 1:
+            raise BatchingError(f"'batch_size' must be 1 or more (got {self.batch_size})")
+
+    def batches(self) -> Iterator[Sample]:
+        r"""The batches of one epoch, in an order drawn from PyTorch's generator."""
+        generator = self.draws.generator()
+        order = torch.randperm(len(self.nodes.index), generator=generator)
+        drawn = torch.tensor_split(order, math.ceil(len(order) / self.batch_size))
+        seeds = torch.randint(LARGEST, (len(drawn),), generator=generator).tolist()
+        for chosen, seed in self.draws.share(list(zip(drawn, seeds, strict=True))):
+            yield self.sample(chosen, seed)
+
+    def sample(self, chosen: torch.Tensor, seed: int) -> Sample:
+        r"""The batch of some training nodes.
+
+        Args:
+            chosen (Tensor): Their places among the training nodes.
+            seed (int): What neighbours are drawn with.
+        """
+        drawn = self.sampler.sample(self.nodes.index[chosen].numpy(), seed)
+        nodes = Nodes(torch.arange(len(chosen)), self.nodes.target[chosen])
+        return Sample(self.x.gather(drawn.nodes), drawn.graph, nodes)

@@ -9,18 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from meanmax.scale.edges_blocks import PASS_BYTES
-from meanmax.scale.edges import (Array, Edges)
-from meanmax.scale.edges_errors import BatchingError
-from meanmax.scale.exact_sample import ExactSample
-from meanmax.scale.folder import (ROLES, GraphFolder)
-from meanmax.scale.layerwise import MEMORY
-from meanmax.scale.rows import (Rows, ScaledRows, rows_of)
-from meanmax.data import (Dataset, Split)
+from meanmax.data import Dataset, Split
 from meanmax.graph import Graph
-from meanmax.nn.linear import (Features, as_dense)
-from meanmax.train import (Nodes, Sample)
-from meanmax.train.scaling import Scaling
+from meanmax.nn.linear import Features, as_dense
+from meanmax.scale.edges import PASS_BYTES, Array, BatchingError, Edges
+from meanmax.scale.folder import ROLES, GraphFolder
+from meanmax.scale.inference import MEMORY, ExactSample
+from meanmax.scale.rows import Rows, ScaledRows, rows_of
+from meanmax.train import Nodes, Sample
+from meanmax.train.problem import Scaling
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,14 +2,61 @@ r"""Training half done, on disk, from which it goes on as if it had not stopped.
 
 from __future__ import annotations
 
+import json
+import os
+import secrets
 import time
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+import numpy as np
 import torch
+from torch import Tensor
 
-from meanmax.train.whole_file import whole_file
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    r"""An empty file beside :obj:`path`, which takes its place at the end of the block. Should the
+    block fail, it is deleted, and what was at :obj:`path` stays.
+
+    Args:
+        path (Path): The file; its folder is made.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Not by tempfile, whose files no one else may read, whatever the umask says.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{path.suffix}")
+    try:
+        temporary.touch(exist_ok=False)
+        yield temporary
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    r"""The same as a file that is open for writing.
+
+    Args:
+        path (Path): The file; its folder is made.
+    """
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        yield file
+
+
+def write_text(path: Path, text: str) -> None:
+    r"""Writes a text file in UTF-8."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
 
 FORMAT = "meanmax.checkpoint/1"
 
@@ -67,3 +114,70 @@ class Checkpoint:
 
     def _refusal(self, what: str) -> str:
         return f"checkpoint {self.path} {what}: delete or move it to start over"
+
+
+FACTS = "facts.json"
+
+_DAMAGE = (
+    AttributeError,  # facts that are no dictionary
+    EOFError,
+    KeyError,
+    NotImplementedError,  # a compression that Python does not know
+    OSError,
+    RuntimeError,  # an encrypted entry
+    TypeError,  # arrays of text
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+def write_archive(
+    path: Path, facts: dict[str, Any], arrays: dict[str, np.ndarray], *, compress: bool = False
+) -> None:
+    r"""Writes facts and arrays to a temporary file beside :obj:`path`, then renames it.
+
+    Args:
+        path (Path): The file.
+        facts (dict): What JSON can hold.
+        arrays (dict): Numbers by name.
+        compress (bool, optional): Whether the file is to be small. (default: :obj:`False`)
+    """
+    kind = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
+    with whole_file(path) as file, zipfile.ZipFile(file, "w", kind) as archive:
+        archive.writestr(FACTS, json.dumps(facts, default=_plain))
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w") as entry:
+                np.lib.format.write_array(entry, np.asarray(array), allow_pickle=False)
+
+
+def read_archive(path: Path, expected: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    r"""Reads facts and arrays; a :class:`ValueError` if the file is none or of another format.
+
+    Args:
+        path (Path): The file.
+        expected (str): The format that the facts must name.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            facts = json.loads(archive.read(FACTS))
+            if facts.get("format") != expected:
+                raise ValueError(f"its format is {facts.get('format')!r}, not {expected!r}")
+            arrays = {}
+            for name in archive.namelist():
+                if name.endswith(".npy"):
+                    with archive.open(name) as entry:
+                        array = np.lib.format.read_array(entry, allow_pickle=False)
+                    arrays[name.removesuffix(".npy")] = torch.from_numpy(array)
+            return facts, arrays
+    except FileNotFoundError:
+        raise
+    except _DAMAGE as error:
+        raise ValueError(f"{path} was not saved by meanmax, or is damaged ({error})") from error
+
+
+def _plain(value: object) -> object:
+    """Numpy's numbers as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} cannot be saved: use plain numbers and text")

@@ -3,16 +3,80 @@ r"""What a model is trained and validated on: one graph, or several in batches."
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import final
 
 import scipy.sparse
 import torch
 from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from meanmax.graph import (Graph, SparseFeatures)
-from meanmax.nn.linear import Features
-from meanmax.nn.models_init import Trainable
-from meanmax.train.nodes import Nodes
+from meanmax.graph import Graph, SparseFeatures
+from meanmax.graph.views import edges_of
+from meanmax.nn import NodeModel, Trainable, fit_structure
+from meanmax.nn.linear import Features, as_dense
+from meanmax.nn.receptive_field import Field
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    r"""Nodes with their targets.
+
+    Args:
+        index (Tensor): The nodes, int64.
+        target (Tensor): Classes, int64, or 0/1 for each label, float; one row for each.
+        total (int, optional): How many nodes the loss is the mean over, if these are some of them:
+            the losses of all parts add up to it. (default: these)
+    """
+
+    index: Tensor
+    target: Tensor
+    total: int | None = None
+
+    def loss(self, out: Tensor) -> Tensor:
+        r"""Cross-entropy of classes, or binary cross-entropy of labels."""
+        out = out[self.index]
+        how = "mean" if self.total is None else "sum"
+        if self.target.dim() == 1:
+            loss, terms = cross_entropy(out, self.target, reduction=how), self.total
+        else:
+            target = self.target.to(out.dtype)
+            loss = binary_cross_entropy_with_logits(out, target, reduction=how)
+            terms = None if self.total is None else self.total * target.size(1)
+        return loss if terms is None else loss / terms
+
+    def score(self, out: Tensor) -> float:
+        r"""The accuracy of classes, or the micro-F1 of labels, in :math:`[0, 1]`."""
+        return score_of(*self.hits(out))
+
+    @torch.no_grad()
+    def hits(self, out: Tensor) -> tuple[int, int]:
+        r"""Two counts whose ratio is the score, also when each is summed over parts: right nodes
+        and all of them; for labels twice those found and true, and the found plus the true.
+        """
+        out = out[self.index]
+        if self.target.dim() == 1:
+            return int((out.argmax(dim=1) == self.target).sum()), len(self.target)
+        return _label_hits(out > 0, self.target > 0.5)
+
+
+def score_of(hits: float, out_of: float) -> float:
+    r"""The ratio; 0 where there is nothing to find."""
+    return hits / out_of if out_of else 0.0
+
+
+def micro_f1(found: Tensor, true: Tensor) -> float:
+    r"""The F1 score over all nodes and labels together; 0 where there is nothing to find.
+
+    Args:
+        found (Tensor): Bool, :obj:`[num_nodes, num_labels]`.
+        true (Tensor): The same.
+    """
+    return score_of(*_label_hits(found, true))
+
+
+def _label_hits(found: Tensor, true: Tensor) -> tuple[int, int]:
+    return 2 * int((found & true).sum()), int(found.sum()) + int(true.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,3 +151,245 @@ def _stacked(parts: Sequence[Features]) -> Features:
         for part in parts
     ]
     return SparseFeatures.from_scipy(scipy.sparse.vstack(sparse, format="csr"))
+
+
+def graph_samples(
+    x: Features, graph: Graph, nodes: Nodes, structure_channels: int | None = None
+) -> list[Sample]:
+    r"""A sample for each graph of a batch that holds some of the nodes.
+
+    Args:
+        x (Tensor or SparseFeatures): Features of all nodes.
+        graph (Graph): The batch.
+        nodes (Nodes): The nodes that count, with their targets.
+        structure_channels (int, optional): Channels of CAT's embeddings, which are fitted to each
+            graph; :obj:`None` for other backbones. (default: :obj:`None`)
+    """
+    own = graph_numbers(graph, nodes.index)
+    samples = []
+    for number in torch.unique(own).tolist():
+        first, part = _one_graph(graph, number)
+        inside = own == number
+        target = Nodes(nodes.index[inside] - first, nodes.target[inside])
+        structure = None
+        if structure_channels is not None:
+            structure = fit_structure(part, structure_channels)
+        own_x = rows_of(x, torch.arange(first, first + part.num_nodes))
+        samples.append(Sample(own_x, part, target, structure))
+    return samples
+
+
+def graph_numbers(graph: Graph, index: Tensor) -> Tensor:
+    r"""The number of the graph in a batch that each of some nodes belongs to, int64.
+
+    Args:
+        graph (Graph): The batch.
+        index (Tensor): The nodes, int64.
+    """
+    return torch.bucketize(index, graph.dst_ptr[1:], right=True)
+
+
+def rows_of(x: Features, index: Tensor) -> Features:
+    r"""The features of some nodes.
+
+    Args:
+        x (Tensor or SparseFeatures): Features of all nodes.
+        index (Tensor): The nodes, int64.
+    """
+    if isinstance(x, Tensor):
+        return x[index]
+    index = index.to(x.device)
+    entries = edges_of(x.graph, index)
+    count = x.graph.rowptr.diff()[index].long()
+    rowptr = torch.cat([count.new_zeros(1), count.cumsum(0)])
+    graph = Graph.from_csr(rowptr, x.graph.col[entries], num_src=x.size(1))
+    return SparseFeatures(graph, x.value[entries])
+
+
+def _one_graph(graph: Graph, number: int) -> tuple[int, Graph]:
+    r"""The first node of a graph in a batch, and the graph."""
+    first, end = (int(bound) for bound in graph.dst_ptr[number : number + 2])
+    rowptr = graph.rowptr[first : end + 1]
+    edges = slice(int(rowptr[0]), int(rowptr[-1]))
+    weight = None if graph.weight is None else graph.weight[edges]
+    return first, Graph.from_csr(rowptr - rowptr[0], graph.col[edges] - first, weight=weight)
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NarrowSample(Sample):
+    r"""A sample of which a model computes only the rows that its nodes need.
+
+    Few nodes have labels, and with two layers only their neighbours' neighbours have a say: the
+    output at these nodes and all gradients are those of the whole graph, for a fraction of the
+    work. The graph stays the whole one, for what a model's extra loss makes of it.
+
+    Args:
+        field (Field): What the nodes depend on.
+        field_x (Tensor or SparseFeatures): The features of the field's nodes.
+    """
+
+    field: Field
+    field_x: Features
+
+    def output(self, model: Trainable) -> Tensor:
+        r"""The model's output for the nodes of the sample, ascending."""
+        assert isinstance(model, NodeModel)  # the one it was narrowed for
+        return model.on_field(self.field_x, self.field, structure=self.structure)
+
+
+def narrowed(problem: Problem, model: Trainable) -> Problem:
+    r"""The problem with samples cut down, where that spares work: one graph, and a model that knows
+    how.
+
+    Args:
+        problem (Problem): The problem.
+        model (Trainable): The model that it is for.
+    """
+    if not isinstance(model, NodeModel) or len(problem.samples) != 1:
+        return problem
+    val = None if problem.val is None else _narrowed(problem.val, model)
+    return replace(problem, samples=[_narrowed(problem.samples[0], model)], val=val)
+
+
+def _narrowed(sample: Sample, model: NodeModel) -> Sample:
+    if type(sample) is not Sample or _has_gradient(sample.x):
+        return sample
+    index = sample.nodes.index
+    if index.dtype != torch.int64 or index.device != sample.graph.device:
+        return sample
+    rows, place = torch.unique(index, return_inverse=True)
+    if not len(rows) or int(rows[0]) < 0 or int(rows[-1]) >= sample.graph.num_nodes:
+        return sample
+    field = model.field(sample.graph, rows)
+    if field is None:
+        return sample
+    whole = len(field.nodes) == sample.graph.num_nodes
+    return NarrowSample(
+        sample.x,
+        sample.graph,
+        replace(sample.nodes, index=place),
+        sample.structure,
+        field=field,
+        field_x=sample.x if whole else rows_of(sample.x, field.nodes),
+    )
+
+
+def _has_gradient(x: Features) -> bool:
+    r"""Whether features are learned: each step needs them anew."""
+    return x.requires_grad if isinstance(x, Tensor) else x.value.requires_grad
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    r"""Dense features minus :obj:`mean`, divided by :obj:`scale`; sparse ones divided by the sum of
+    their row's magnitudes. What was fitted to one kind makes the other one of that kind.
+
+    Args:
+        sparse (bool): Whether the features were sparse.
+        mean (Tensor): Of every feature over the nodes that were trained on.
+        scale (Tensor): Their standard deviation, 1 where it is 0.
+    """
+
+    sparse: bool
+    mean: Tensor
+    scale: Tensor
+
+    @classmethod
+    def of(cls, x: Features) -> Scaling:
+        r"""The scaling of these features."""
+        if not isinstance(x, Tensor):
+            return cls(True, torch.zeros(x.size(1)), torch.ones(x.size(1)))
+        deviation = x.double().std(dim=0, correction=0)
+        mean = x.double().mean(dim=0)
+        # A constant column comes out as rounding noise, not as zero.
+        constant = deviation <= 1e-7 * mean.abs()
+        return cls(False, mean.to(x.dtype), torch.where(constant, 1.0, deviation).to(x.dtype))
+
+    def __call__(self, x: Features) -> Features:
+        r"""Scales features."""
+        if not self.sparse:
+            return (as_dense(x) - self.mean) / self.scale
+        if isinstance(x, Tensor):
+            x = SparseFeatures.from_dense(x, x.dtype)
+        row = torch.arange(x.size(0)).repeat_interleave(x.graph.rowptr.diff().long())
+        total = torch.zeros(x.size(0), dtype=x.dtype).index_add(0, row, x.value.abs())
+        return x.with_value(x.value / total[row])
+
+
+@dataclass(frozen=True, eq=False)
+class Arranged:
+    r"""What a model is trained on.
+
+    Args:
+        problem (Problem): Training and validation nodes.
+        x (Tensor or SparseFeatures): Features of all nodes, on a common scale if that is wanted.
+        graph (Graph): The graph, or the batch.
+        scaling (Scaling): How features are brought to a common scale, if they are.
+        inductive (bool): Whether training and validation nodes are in graphs of their own.
+        structure_channels (int, optional): Channels of CAT's embeddings of several graphs.
+    """
+
+    problem: Problem
+    x: Features
+    graph: Graph
+    scaling: Scaling
+    inductive: bool
+    structure_channels: int | None
+
+    def sample(self, nodes: Nodes) -> Sample:
+        r"""Some nodes as a model meets them that was trained on the problem: in all of the graph,
+        or in the graphs of a batch that hold them.
+
+        Args:
+            nodes (Nodes): The nodes.
+        """
+        if not self.inductive:
+            return Sample(self.x, self.graph, nodes)
+        return joined(graph_samples(self.x, self.graph, nodes, self.structure_channels))
+
+
+def arrange(
+    x: Features,
+    graph: Graph,
+    nodes: Nodes,
+    val: Nodes | None,
+    *,
+    scale: bool,
+    batch_graphs: int,
+    structure_channels: int | None,
+) -> Arranged:
+    r"""One sample of everything; or one for each training graph, if there are several graphs of
+    which none holds both training and validation nodes.
+
+    Nothing else has a say in it, where test nodes are least of all: they are not known here.
+
+    Args:
+        x (Tensor or SparseFeatures): Features of all nodes.
+        graph (Graph): The graph, or the batch.
+        nodes (Nodes): Training nodes.
+        val (Nodes, optional): Validation nodes.
+        scale (bool): Whether features are brought to a common scale: that of training nodes if
+            they are in graphs of their own, else that of all nodes.
+        batch_graphs (int): Graphs per batch.
+        structure_channels (int, optional): Channels of CAT's embeddings of several graphs.
+    """
+    inductive = _is_apart(graph, nodes, val)
+    scaling = Scaling.of(rows_of(x, nodes.index) if inductive else x)
+    x = scaling(x) if scale else x
+    channels = structure_channels
+    samples = [Sample(x, graph, nodes)]
+    if inductive:
+        samples = graph_samples(x, graph, nodes, channels)
+    problem = Problem(samples, None, batch_graphs)
+    arranged = Arranged(problem, x, graph, scaling, inductive, channels)
+    if val is None:
+        return arranged
+    return replace(arranged, problem=replace(problem, val=arranged.sample(val)))
+
+
+def _is_apart(graph: Graph, nodes: Nodes, val: Nodes | None) -> bool:
+    if graph.num_graphs == 1 or val is None:
+        return graph.num_graphs > 1
+    shared = torch.isin(graph_numbers(graph, nodes.index), graph_numbers(graph, val.index))
+    return not bool(shared.any())

@@ -3,7 +3,7 @@ r"""How a model is trained: how long, how fast, and in which order."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Literal, TypeAlias, get_args
 
 Order: TypeAlias = Literal["joint", "alternating"]
@@ -66,8 +66,8 @@ class Schedule:
 
     def __post_init__(self) -> None:
         r"""Checks every value."""
-        for field in fields(self):
-            self._check(field.name, getattr(self, field.name))
+        for each in fields(self):
+            self._check(each.name, getattr(self, each.name))
         if self.aggregator_loss == "val" and self.schedule == "joint":
             raise ValueError("aggregator_loss='val' needs schedule='alternating' (got 'joint')")
 
@@ -87,3 +87,71 @@ def _is_size(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return 0 <= value < math.inf
+
+
+@dataclass
+class Selection:
+    r"""Chooses among epochs by what it is told of validation nodes, and by nothing else.
+
+    Args:
+        select (str): :obj:`"loss"`, :obj:`"score"` or :obj:`"both"`; see
+            :class:`~meanmax.train.schedule.Schedule`.
+        patience (int): Epochs without a better one after which to stop.
+        lowest (float): The lowest loss so far.
+        highest (float): The highest score so far.
+        waited (int): Epochs since the last better one.
+    """
+
+    select: Select
+    patience: int
+    lowest: float = math.inf
+    highest: float = -math.inf
+    waited: int = 0
+
+    def keeps(self, loss: float, score: float) -> bool:
+        r"""Takes note of an epoch; whether its weights are to be kept."""
+        if self.select == "loss":
+            kept = improved = loss < self.lowest
+        elif self.select == "score":
+            tie = score == self.highest and loss < self.lowest
+            kept = improved = score > self.highest or tie
+        else:
+            improved = loss < self.lowest or score > self.highest
+            kept = improved and loss <= self.lowest and score >= self.highest
+        self.waited = 0 if improved else self.waited + 1
+        if self.select == "both" or kept:
+            self.lowest = min(self.lowest, loss) if self.select == "both" else loss
+            self.highest = max(self.highest, score)
+        return kept
+
+    @property
+    def exhausted(self) -> bool:
+        r"""Whether it is time to stop."""
+        return self.waited >= self.patience
+
+
+@dataclass
+class History:
+    r"""What happened in training, epoch by epoch.
+
+    Args:
+        train_loss (list): The loss on training nodes at the last step on the weights, with dropout
+            and without what the model adds to it; the mean over batches.
+        val_loss (list): The loss on validation nodes, if there are any.
+        val_score (list): Their accuracy or micro-F1.
+        learned (dict): The aggregators' parameters by name, a list of values for each epoch.
+        best_epoch (int): The epoch whose weights the model has now, from 0.
+        seconds (float): How long training took.
+    """
+
+    train_loss: list[float] = field(default_factory=list)
+    val_loss: list[float] = field(default_factory=list)
+    val_score: list[float] = field(default_factory=list)
+    learned: dict[str, list[list[float]]] = field(default_factory=dict)
+    best_epoch: int = -1
+    seconds: float = 0.0
+
+    @property
+    def epochs(self) -> int:
+        r"""How many epochs there were."""
+        return len(self.train_loss)

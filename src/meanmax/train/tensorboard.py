@@ -6,7 +6,7 @@ import os
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, final
 
-from meanmax.train.history import History
+from meanmax.train.schedule import History
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from meanmax.data.readers import (OwnDataError, check, read_own)
+from meanmax.data.readers import OwnDataError, check, read_own
 
 from . import graphs
 

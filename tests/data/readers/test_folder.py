@@ -4,7 +4,7 @@ import pyarrow.parquet
 import pytest
 import torch
 
-from meanmax.data.readers import (OwnDataError, check, tables, read_own)
+from meanmax.data.readers import OwnDataError, check, read_own, tables
 
 from . import graphs
 

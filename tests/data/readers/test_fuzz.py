@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meanmax.data import Dataset
-from meanmax.data.readers import (OwnDataError, read_own)
+from meanmax.data.readers import OwnDataError, read_own
 
 from . import graphs
 

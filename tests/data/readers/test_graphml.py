@@ -1,6 +1,6 @@
 """What other programs than networkx put into GraphML."""
 
-from meanmax.data.readers import (check, read_own)
+from meanmax.data.readers import check, read_own
 
 from . import graphs
 

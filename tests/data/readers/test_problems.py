@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from meanmax.data.readers import (OwnDataError, Problem, check, read_own)
+from meanmax.data.readers import OwnDataError, Problem, check, read_own
 
 from . import graphs
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from meanmax.data import (DataError, load)
-from meanmax.data.readers import (OwnDataError, check, read_own)
+from meanmax.data import DataError, load
+from meanmax.data.readers import OwnDataError, check, read_own
 
 from . import graphs
 

@@ -1,9 +1,9 @@
 """What replicas do in their own processes."""
 
 from meanmax import NodeClassifier
-from meanmax.scale import (Batches, Source, fit_batches)
-from meanmax.scale.draws import Draws
-from meanmax.data import (load, make_split)
+from meanmax.data import load, make_split
+from meanmax.scale import Batches, Source, fit_batches
+from meanmax.scale.sampling import Draws
 from meanmax.train import Checkpoint
 
 DATA = "sbm:nodes=240,edges=1200,seed=1"

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from meanmax import (SparseFeatures, build_model)
-from meanmax.scale import (BatchingError, ClusterProblem, Clusters, Edges)
-from meanmax.scale.rows import rows_of
+from meanmax import SparseFeatures, build_model
 from meanmax.nn.linear import as_dense
-from meanmax.scale.partition_init import assign_blocks
-from meanmax.train import (Nodes, Problem, Sample, Schedule, loop, train)
+from meanmax.scale import BatchingError, ClusterProblem, Clusters, Edges, assign_blocks
+from meanmax.scale.rows import rows_of
+from meanmax.train import Nodes, Problem, Sample, Schedule, loop, train
 
 from .graphs import awkward, features
 

@@ -7,10 +7,20 @@ import pytest
 import torch
 
 from meanmax import NodeClassifier
-from meanmax.scale import (Batches, BatchingError, Source, exact_scores, fit_batches, layerwise, open_folder, predict_folder, write_folder)
-from meanmax.data import (load, make_split)
-from meanmax.scale.partition_init import assign_blocks
-from meanmax.train import (Checkpoint, loop)
+from meanmax.data import load, make_split
+from meanmax.scale import (
+    Batches,
+    BatchingError,
+    Source,
+    assign_blocks,
+    exact_scores,
+    fit_batches,
+    layerwise,
+    open_folder,
+    predict_folder,
+    write_folder,
+)
+from meanmax.train import Checkpoint, loop
 
 CLUSTERS = Batches("clusters", parts=6, parts_per_batch=2, cut="blocks")
 NEIGHBOURS = Batches("neighbours", fanout=(4, 3), batch_size=7)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from meanmax import (SparseFeatures, build_model)
-from meanmax.scale import (FolderError, is_graph_folder, layerwise, open_folder, write_folder)
-from meanmax.scale.folder_write import new_folder
-from meanmax.data import (Dataset, Split)
+from meanmax import SparseFeatures, build_model
+from meanmax.data import Dataset, Split
 from meanmax.nn.linear import as_dense
+from meanmax.scale import FolderError, is_graph_folder, layerwise, open_folder, write_folder
+from meanmax.scale.folder_write import new_folder
 
 from .graphs import awkward, features
 

@@ -4,12 +4,11 @@ import pytest
 import torch
 from torch.nn import BatchNorm1d
 
-from meanmax import (SparseFeatures, build_model)
-from meanmax.scale.edges_errors import BatchingError
-from meanmax.scale.layerwise import (layerwise, scratch_bytes)
-from meanmax.scale.rows import rows_of
-from meanmax.scale.scratch import FileStore
-from meanmax.nn.models_init import build_peer
+from meanmax import SparseFeatures, build_model
+from meanmax.nn import build_peer
+from meanmax.scale.edges import BatchingError
+from meanmax.scale.inference import layerwise, scratch_bytes
+from meanmax.scale.rows import FileStore, rows_of
 
 from .graphs import awkward, features
 

@@ -7,9 +7,9 @@ import sys
 import torch
 
 from meanmax import NodeClassifier
-from meanmax.scale.draws import Draws
+from meanmax.scale.sampling import Draws
 from meanmax.train import Nodes
-from meanmax.train.classifier_model import model_of
+from meanmax.train.classifier import model_of
 
 from ..distributed.launch import on_ranks
 from .replicated import classifier, resumed, shares, source, trained

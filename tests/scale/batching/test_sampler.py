@@ -5,11 +5,11 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from meanmax import (Graph, build_model)
-from meanmax.scale import (BatchingError, Edges, NeighbourProblem, NeighbourSampler)
-from meanmax.scale.sample import FEW
+from meanmax import Graph, build_model
+from meanmax.scale import BatchingError, Edges, NeighbourProblem, NeighbourSampler
 from meanmax.scale.rows import rows_of
-from meanmax.train import (Nodes, Schedule, train)
+from meanmax.scale.sampling import FEW
+from meanmax.train import Nodes, Schedule, train
 
 from .graphs import awkward, features
 

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from meanmax import (Graph, build_model)
+from meanmax import Graph, build_model
 
 BACKBONES = ("gcn", "sage", "gin", "masked_gcn", "gat")
 AGGREGATORS = ("none", "lp", "poly", "softmax", "max")

@@ -9,7 +9,7 @@ from multiprocessing.connection import wait
 
 import torch
 
-from meanmax.scale.distributed_init import joined_job
+from meanmax.scale import joined_job
 
 
 def on_ranks(function, size, *args):

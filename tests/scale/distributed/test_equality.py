@@ -6,7 +6,7 @@ import torch
 
 from meanmax import Graph
 from meanmax.data import load
-from meanmax.scale.partition_init import (assign_blocks, assign_metis)
+from meanmax.scale import assign_blocks, assign_metis
 from tests.data.real import FOLDER, needs_amazon, needs_planetoid
 from tests.scale.distributed import work
 from tests.scale.distributed.graphs import AGGREGATORS, BACKBONES, model_for, power_law

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from meanmax.data import (load, make_split)
-from meanmax.scale.distributed_init import (Cut, PartsError, read_manifest, write_parts)
+from meanmax.data import load, make_split
+from meanmax.scale import Cut, PartsError, assign_metis, edge_cut, read_manifest, write_parts
 from meanmax.scale.parts_folder import read_part
-from meanmax.scale.partition_init import (assign_metis, edge_cut)
 from tests.scale.distributed.graphs import power_law
 
 DATA = load("digits")

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from meanmax import Graph
-from meanmax.scale.distributed_init import (DistributedGraph, Halo)
-from meanmax.scale.partition_init import assign_metis
+from meanmax.scale import DistributedGraph, Halo, assign_metis
 from tests.scale.distributed import work
 from tests.scale.distributed.graphs import model_for, power_law
 from tests.scale.distributed.launch import on_ranks

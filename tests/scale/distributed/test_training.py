@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from meanmax import NodeClassifier
 from meanmax.cli import main
 from meanmax.cli.commands.train_distributed import told_of_failures
-from meanmax.scale.distributed_init import RankError
+from meanmax.scale import RankError
 
 DIGITS = ["--data", "digits", "--aggr", "softmax", "--set", "hidden=16"]
 

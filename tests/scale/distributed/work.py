@@ -3,8 +3,8 @@
 import torch
 from torch.nn.functional import cross_entropy
 
-from meanmax import (Graph, SparseFeatures)
-from meanmax.scale.distributed_init import (Cut, Job, distributed_graph)
+from meanmax import Graph, SparseFeatures
+from meanmax.scale import Cut, Job, distributed_graph
 from tests.scale.distributed.graphs import model_for
 
 STEPS = 20

@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 import scipy.sparse
 
-from meanmax.study.bench import (Settings, run_bench)
+from meanmax.study.bench import Settings, run_bench
 
 SMALL = Settings(
     nodes=60, edges=400, channels=4, repeats=2, budget=1.0, threads=2, measure_memory=False

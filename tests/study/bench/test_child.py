@@ -1,6 +1,6 @@
 import pytest
 
-from meanmax.study.bench.child import (ChildError, run_child)
+from meanmax.study.bench.memory import ChildError, run_child
 
 
 def test_a_child_that_fails_says_why():

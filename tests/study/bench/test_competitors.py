@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from meanmax.study.bench.competitors import (COMPETITORS, FORWARD, PASSES, TRAIN, Inputs)
+from meanmax.study.bench.competitors import COMPETITORS, FORWARD, PASSES, TRAIN, Inputs
 from meanmax.study.bench.graphs import power_law_graph
 
 

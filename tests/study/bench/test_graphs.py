@@ -2,7 +2,13 @@ import numpy as np
 import pytest
 import torch
 
-from meanmax.study.bench.graphs import (GraphError, GraphSource, find_amazon, power_law_graph, read_amazon)
+from meanmax.study.bench.graphs import (
+    GraphError,
+    GraphSource,
+    find_amazon,
+    power_law_graph,
+    read_amazon,
+)
 
 from .small import write_amazon
 

@@ -8,12 +8,12 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from meanmax.cli import main
 from meanmax.study.bench import large_graph
 from meanmax.study.bench.graphs import GraphError
-from meanmax.study.bench.large import (LargeSettings, respond)
+from meanmax.study.bench.large import LargeSettings, respond
 from meanmax.study.bench.large_graph import generate_folder
-from meanmax.study.bench.private_memory import (PrivatePeak, private_bytes)
-from meanmax.cli import main
+from meanmax.study.bench.memory import PrivatePeak, private_bytes
 
 
 @pytest.mark.parametrize("directed", [False, True])

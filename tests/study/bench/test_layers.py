@@ -7,12 +7,20 @@ from statistics import median
 import pytest
 from click.testing import CliRunner
 
-from meanmax.study.bench import Settings
-from meanmax.study.bench.layers import (GEN_POWER, GEN_SOFTMAX, PYG_GAT, SPARSE, TRAINEES)
-from meanmax.study.bench.layer_report import layer_failures
-from meanmax.study.bench.layer_run import run_layers
-from meanmax.study.bench.shapes import (CITESEER, PUBMED, Problem)
 from meanmax.cli import main
+from meanmax.study.bench import Settings
+from meanmax.study.bench.layer_run import run_layers
+from meanmax.study.bench.layers import (
+    CITESEER,
+    GEN_POWER,
+    GEN_SOFTMAX,
+    PUBMED,
+    PYG_GAT,
+    SPARSE,
+    TRAINEES,
+    Problem,
+)
+from meanmax.study.bench.report import layer_failures
 
 
 @lru_cache

@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from meanmax.study.bench.competitors import (FORWARD, TRAIN)
+from meanmax.study.bench.competitors import FORWARD, TRAIN
 from meanmax.study.bench.graphs import GraphSource
 from meanmax.study.bench.memory import peak_memory
 

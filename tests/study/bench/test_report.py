@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from meanmax.study.bench.competitors import (COMPETITORS, PASSES)
-from meanmax.study.bench.report import (check_folder, failures, print_tables, write_files)
+from meanmax.study.bench.competitors import COMPETITORS, PASSES
+from meanmax.study.bench.report import check_folder, failures, print_tables, write_files
 
 from .small import small_result
 

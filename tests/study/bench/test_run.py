@@ -6,8 +6,8 @@ import torch
 
 from meanmax.study.bench import run as run_module
 from meanmax.study.bench import run_bench
-from meanmax.study.bench.child import ChildError
-from meanmax.study.bench.competitors import (COMPETITORS, LINEAR, PASSES, SWEPT)
+from meanmax.study.bench.competitors import COMPETITORS, LINEAR, PASSES, SWEPT
+from meanmax.study.bench.memory import ChildError
 from meanmax.study.bench.report import failures
 
 from .small import SMALL, small_result, write_amazon

@@ -1,6 +1,6 @@
 import gc
 
-from meanmax.study.bench.timing import (MIN_CALLS, WARM_UP_CALLS, time_in_turns)
+from meanmax.study.bench.run import MIN_CALLS, WARM_UP_CALLS, time_in_turns
 
 
 def test_every_case_is_called_once_per_round():

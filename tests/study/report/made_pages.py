@@ -5,11 +5,11 @@ import dataclasses
 import numpy as np
 import torch
 
-from meanmax.data import (Dataset, fingerprint)
+from meanmax.data import Dataset, fingerprint
+from meanmax.study.report.tsne import Layout
 from meanmax.study.runs.row import Result
 from meanmax.study.settings.settings import settings_for
 from meanmax.study.store.store import Store
-from meanmax.study.report.tsne import Layout
 
 from ..experiments.made_runs import failed, row
 

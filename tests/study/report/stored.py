@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from meanmax.data import (fingerprint, load)
+from meanmax.data import fingerprint, load
 from meanmax.study.runs.row import Result
 from meanmax.study.store.store import Store
 from tests.study.rows import row

@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 
-from meanmax.study.store.curves import export_curves
-from meanmax.study.paper.depth import (by_depth, overrides, plans)
-from meanmax.study.store.exports import export_rows
+from meanmax.study.paper.depth import by_depth, overrides, plans
 from meanmax.study.paper.reproduction import Reproduction
-from meanmax.study.store.store import Store
-from meanmax.study.report.evidence import (Evidence, good)
-from meanmax.study.report.figures import (FIGURES, Asked, NothingToShow, pictures, write_figure)
-from meanmax.study.report.figures.bands import band
+from meanmax.study.report.evidence import Evidence, good
+from meanmax.study.report.figures import FIGURES, Asked, NothingToShow, pictures, write_figure
+from meanmax.study.report.figures.curves import band
 from meanmax.study.report.figures.tsne import _styles
+from meanmax.study.store.exports import export_curves, export_rows
+from meanmax.study.store.store import Store
 from tests.study.rows import row
 
 from .stored import AGGRS, fill

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from meanmax.study.paper.depth import overrides
-from meanmax.study.store.exports import export_rows
-from meanmax.study.runs.row import Result
-from meanmax.study.store.store import (Store, StoreError)
 from meanmax.study.report.content import content
 from meanmax.study.report.evidence import Evidence
-from meanmax.study.report.nodes import KnownNodes
-from meanmax.study.report.page import (embedded, number, p_value, render, signed, write_report)
+from meanmax.study.report.page import embedded, number, p_value, render, signed, write_report
+from meanmax.study.report.scatter import KnownNodes
 from meanmax.study.report.tsne import Layout
+from meanmax.study.runs.row import Result
+from meanmax.study.store.exports import export_rows
+from meanmax.study.store.store import Store, StoreError
 
 from ..experiments.made_runs import failed
 from .made_pages import ATTACK, arrays, fill, hostile_store, run

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from meanmax.study.report.tsne import (Layout, coordinates, judged, kept, placed, silhouette)
+from meanmax.study.report.tsne import Layout, coordinates, judged, kept, placed, silhouette
 
 QUICK = Layout(iterations=250)
 

@@ -11,14 +11,66 @@ from pathlib import Path
 
 import click
 
-from meanmax.cli.data_bars import data_bars
-from meanmax.cli.data_options import (as_json, data_dir, directed)
-from meanmax.cli.commands.data_pack import pack
-from meanmax.cli.data_tables import (as_text, count, facts_of, list_table, print_out, show_table, verdict)
-from meanmax.data import (CATALOG, DataError, load, statistics)
+from meanmax.cli import options
+from meanmax.cli.commands.partition import CUTS
+from meanmax.cli.options import as_json, data_dir, directed
+from meanmax.cli.progress import data_bars
+from meanmax.cli.tables import (
+    as_text,
+    count,
+    dataset_facts,
+    list_table,
+    print_out,
+    show_table,
+    verdict,
+)
+from meanmax.data import CATALOG, DataError, load, make_split, statistics
+from meanmax.data.fetch.sources import fetch as fetch_files
 from meanmax.data.load import unknown_name
 from meanmax.data.readers import read_and_check
-from meanmax.data.fetch.sources import fetch as fetch_files
+from meanmax.data.splits import default_scheme
+from meanmax.scale import write_folder
+
+
+@click.command()
+@click.argument("name_or_path")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--parts",
+    type=click.IntRange(min=1),
+    help="Cut the graph into so many clusters, whose nodes are stored side by side.",
+)
+@click.option("--cut", type=click.Choice(list(CUTS)), default="metis", help="How the graph is cut.")
+@click.option("--split", "scheme", metavar="SCHEME", help="How to split. [default: what fits]")
+@click.option("--split-seed", type=click.IntRange(min=0), default=0, help="Seed of the split.")
+@click.option("--force", is_flag=True, help="Overwrite a graph folder that is there.")
+@options.data_dir
+@options.directed
+def pack(
+    name_or_path: str,
+    folder: Path,
+    parts: int | None,
+    cut: str,
+    scheme: str | None,
+    split_seed: int,
+    force: bool,
+    data_dir: Path | None,
+    directed: bool,
+) -> None:
+    r"""Write a graph to a FOLDER of arrays that are read from disk as they are needed.
+
+    `meanmax train --data FOLDER` then trains in clusters, and `meanmax predict` computes layer by
+    layer, with bounded memory.
+    """
+    with options.clear_errors(), options.as_clicked(ValueError):
+        with data_bars() as progress:
+            dataset = load(name_or_path, data_dir=data_dir, directed=directed, progress=progress)
+        split = make_split(dataset, scheme or default_scheme(dataset), split_seed)
+        part = None if parts is None else CUTS[cut](dataset.graph(), parts)
+        written = write_folder(folder, dataset, part=part, split=split, overwrite=force)
+    facts = written.manifest
+    nodes, edges = count(facts.num_nodes, "node"), count(facts.num_edges, "edge")
+    click.echo(f"{nodes} and {edges} in {folder}")
 
 
 @click.group()
@@ -58,7 +110,7 @@ def show(name_or_path: str, data_dir: Path | None, directed: bool, print_json: b
         dataset = load(name_or_path, data_dir=data_dir, directed=directed, progress=progress)
         counted = statistics(dataset)
     entry = CATALOG.get(name_or_path)
-    facts = facts_of(name_or_path, dataset)
+    facts = dataset_facts(name_or_path, dataset)
     paper = entry.paper._asdict() if entry and entry.paper else None
     if print_json:
         shown = {**facts, "statistics": dataclasses.asdict(counted), "paper": paper}

@@ -9,11 +9,19 @@ from rich.console import Console
 from rich.table import Table
 
 from meanmax.cli import options
-from meanmax.cli.data_tables import print_out
+from meanmax.cli.tables import print_out
+from meanmax.study.report.evidence import Evidence
+from meanmax.study.report.figures import (
+    DPI,
+    FIGURES,
+    FORMATS,
+    Asked,
+    NothingToShow,
+    pictures,
+    write_figure,
+)
 from meanmax.study.settings.settings import NAMES
 from meanmax.study.store.store import DEFAULT_STORE
-from meanmax.study.report.evidence import Evidence
-from meanmax.study.report.figures import (DPI, FIGURES, FORMATS, Asked, NothingToShow, pictures, write_figure)
 
 DEFAULT_OUT = "meanmax-figures"
 

@@ -6,15 +6,28 @@ import webbrowser
 from pathlib import Path
 
 import click
+from rich.console import Console
+from rich.status import Status
 
 from meanmax.cli import options
-from meanmax.cli.data_bars import data_bars
-from meanmax.cli.output_file import check_output
-from meanmax.cli.commands.page_status import making_page
+from meanmax.cli.options import check_output
+from meanmax.cli.progress import data_bars
 from meanmax.data import load
+from meanmax.study.report.page import write_report
 from meanmax.study.settings.settings import NAMES
 from meanmax.study.store.store import DEFAULT_STORE
-from meanmax.study.report.page import write_report
+
+
+def making_page(tsne: bool) -> Status:
+    r"""What is shown until the page is there, on a terminal.
+
+    Args:
+        tsne (bool): Whether embeddings are placed in the plane for it.
+    """
+    what = "making the page"
+    if tsne:
+        what += ", with embeddings placed in the plane: up to a minute for each"
+    return Console(stderr=True).status(what)
 
 
 @click.command()

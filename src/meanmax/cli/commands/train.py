@@ -12,28 +12,23 @@ from typing import Any
 import click
 import torch
 
-from meanmax.scale import is_graph_folder
 from meanmax.cli import options
-from meanmax.cli.data_bars import data_bars
-from meanmax.cli.data_tables import print_out
-from meanmax.cli.progress import epoch_bar
-from meanmax.cli.output_file import (check_output, force)
-from meanmax.cli.commands.parts import (CUTS, check_source)
-from meanmax.cli.commands.train_batches import (batch_options, batches_of, train_in_batches)
-from meanmax.cli.commands.train_distributed import (Wanted, train_on_ranks)
-from meanmax.cli.train_table import (judged, train_table)
-from meanmax.data import (Dataset, Split, load, make_split)
-from meanmax.scale.distributed_init import LaunchError
-from meanmax.study.runs.check import check_methods
-from meanmax.study.runs.classifier_of import (class_names_of, classifier_of)
-from meanmax.study.runs.execute import DataRef
-from meanmax.study.runs.machine import versions
-from meanmax.study.runs.plan import Plan
-from meanmax.study.runs.run_spec import RunSpec
+from meanmax.cli.commands.partition import CUTS, check_source
+from meanmax.cli.commands.train_batches import batch_options, batches_of, train_in_batches
+from meanmax.cli.commands.train_distributed import Wanted, train_on_ranks
+from meanmax.cli.options import check_output, force
+from meanmax.cli.progress import data_bars, epoch_bar
+from meanmax.cli.tables import judged, print_out, train_table
+from meanmax.data import Dataset, Split, load, make_split
 from meanmax.graph import Graph
-from meanmax.train import (Checkpoint, History, NodeClassifier)
+from meanmax.scale import LaunchError, is_graph_folder
+from meanmax.study.runs.execute import DataRef, class_names_of, classifier_of
+from meanmax.study.runs.machine import versions
+from meanmax.study.runs.plan import Plan, check_methods
+from meanmax.study.runs.row import RunSpec
+from meanmax.train import Checkpoint, History, NodeClassifier
 from meanmax.train.loop import OnEpoch
-from meanmax.train.tensorboard import (TensorBoard, TensorBoardError)
+from meanmax.train.tensorboard import TensorBoard, TensorBoardError
 
 
 @click.command()

@@ -12,25 +12,32 @@ from typing import Any, TypeVar
 import click
 import torch
 
-from meanmax.scale import (Batches, Source, exact_scores, fit_batches, is_graph_folder, open_folder)
-from meanmax.scale.batches import (FANOUT, PARTS_PER_BATCH)
-from meanmax.cli.data_bars import data_bars
-from meanmax.cli.progress import epoch_bar
-from meanmax.cli.commands.train_distributed import (Wanted, bar_of_first, told_of_failures)
-from meanmax.cli.train_table import facts_of
-from meanmax.data import (DataError, fingerprint, load, make_split)
+from meanmax.cli.commands.train_distributed import Wanted, bar_of_first, told_of_failures
+from meanmax.cli.options import POSITIVE
+from meanmax.cli.progress import data_bars, epoch_bar
+from meanmax.cli.tables import training_facts
+from meanmax.data import DataError, fingerprint, load, make_split
 from meanmax.data.splits import default_scheme
-from meanmax.scale.distributed_init import (Job, joined_job)
-from meanmax.study.runs.classifier_of import classifier_of
+from meanmax.scale import (
+    Batches,
+    Job,
+    Source,
+    exact_scores,
+    fit_batches,
+    is_graph_folder,
+    joined_job,
+    open_folder,
+)
+from meanmax.scale.batches import FANOUT, PARTS_PER_BATCH
+from meanmax.study.runs.execute import classifier_of
 from meanmax.study.runs.machine import versions
-from meanmax.study.runs.run_spec import (RunSpec, split_hash)
-from meanmax.study.stats.selection import without_folder
+from meanmax.study.runs.row import RunSpec, split_hash
 from meanmax.study.settings.settings import settings_for
-from meanmax.train import (Checkpoint, NodeClassifier)
+from meanmax.study.stats.cells import without_folder
+from meanmax.train import Checkpoint, NodeClassifier
 from meanmax.train.loop import OnEpoch
 
 F = TypeVar("F", bound=Callable[..., Any])
-POSITIVE = click.IntRange(min=1)
 
 
 class Fanout(click.ParamType):  # type: ignore[type-arg]
@@ -180,7 +187,7 @@ def _facts(classifier: NodeClassifier, source: Source) -> dict[str, Any]:
     if source.whole is not None:
         x, graph = source.whole
         maxness = classifier.maxness(graph, x)
-    return facts_of(classifier, exact_scores(classifier, source), maxness)
+    return training_facts(classifier, exact_scores(classifier, source), maxness)
 
 
 @contextmanager

@@ -12,18 +12,17 @@ from typing import Any
 import click
 import torch
 
-from meanmax.cli.data_bars import data_bars
-from meanmax.cli.progress import epoch_bar
-from meanmax.cli.commands.parts import (cut_once, is_parts_folder)
-from meanmax.cli.train_table import facts_of
+from meanmax.cli.commands.partition import cut_once, is_parts_folder
+from meanmax.cli.progress import data_bars, epoch_bar
+from meanmax.cli.tables import training_facts
 from meanmax.data import load
-from meanmax.scale.distributed_init import (Job, Part, RankError, joined_job, open_part)
-from meanmax.scale.fit_fit import fit_parts
-from meanmax.study.runs.classifier_of import classifier_of
+from meanmax.scale import Job, Part, RankError, joined_job, open_part
+from meanmax.scale.fit import fit_parts
+from meanmax.study.runs.execute import classifier_of
 from meanmax.study.runs.machine import versions
-from meanmax.study.runs.run_spec import RunSpec
+from meanmax.study.runs.row import RunSpec
 from meanmax.study.settings.settings import settings_for
-from meanmax.train import (Checkpoint, History, NodeClassifier)
+from meanmax.train import Checkpoint, History, NodeClassifier
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ def _facts(
     sample = part.sample("train", scale=classifier.scale)
     found = classifier.model_.maxness(sample.x, part.graph)  # every rank takes part
     maxness = {name: value.numpy() for name, value in found.items()}
-    return {**facts_of(classifier, scores, maxness), "processes": part.manifest.parts}
+    return {**training_facts(classifier, scores, maxness), "processes": part.manifest.parts}
 
 
 @contextmanager

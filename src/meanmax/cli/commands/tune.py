@@ -3,6 +3,7 @@ r"""The command :obj:`meanmax tune`."""
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,22 +12,55 @@ from typing import Any
 import click
 
 from meanmax.cli import options
-from meanmax.cli.data_bars import data_bars
-from meanmax.cli.data_tables import print_out
-from meanmax.cli.filled import filled
-from meanmax.cli.output_file import (check_output, force)
-from meanmax.cli.commands.tune_table import (HOW_TO_READ, tune_grid)
+from meanmax.cli.options import check_output, force
+from meanmax.cli.progress import data_bars, filled
+from meanmax.cli.tables import Grid, print_out
 from meanmax.data import load
-from meanmax.study.runs.check import (check_methods, check_splits)
-from meanmax.study.stats.comparison import BASELINE
 from meanmax.study.runs.execute import Task
-from meanmax.study.runs.run_missing import Workers
-from meanmax.study.runs.plan import (Plan, reference)
+from meanmax.study.runs.plan import Plan, check_methods, check_splits, reference
 from meanmax.study.runs.row import Row
-from meanmax.study.settings.search import (Search, Trial)
+from meanmax.study.runs.run_missing import Workers
+from meanmax.study.settings.search import Search, Trial, Tried, best, rules_text, settled, tried
 from meanmax.study.settings.settings import NAMES
-from meanmax.study.settings.tuning import (Tried, best, rules_text, tried)
-from meanmax.train.whole_file import write_text
+from meanmax.study.stats.comparison import BASELINE
+from meanmax.train.files import write_text
+
+HOW_TO_READ = (
+    "Scores are of validation nodes, mean ± standard deviation over splits. The best of many "
+    "looks better than it is on the nodes that chose it: `meanmax compare --settings FILE` tells "
+    "how it does on test nodes."
+)
+
+
+def tune_grid(
+    search: Search, results: Mapping[str, Sequence[Tried]], chosen: Mapping[str, Tried]
+) -> Grid:
+    r"""A line for each method: what it started from, and what was chosen."""
+    rows = []
+    for aggr, own in results.items():
+        one = chosen.get(aggr)
+        settings = {} if one is None else settled(search, one.trial)
+        rows.append(
+            [
+                aggr,
+                str(len(own)),
+                str(sum(trial.failed > 0 for trial in own)),
+                _score(own[0]),
+                _score(one),
+                ", ".join(f"{name}={value}" for name, value in settings.items()) or "–",
+            ]
+        )
+    title = f"{search.data}, {search.backbone}: settings searched on validation nodes"
+    scores = [f"{search.settings_name}, val %", "chosen, val %"]
+    headings = ["aggregator", "tried", "failed", *scores, "settings chosen"]
+    return Grid(title, headings, rows, left=["aggregator", "settings chosen"])
+
+
+def _score(one: Tried | None) -> str:
+    if one is None or math.isnan(one.score):
+        return "–"
+    return f"{one.score:.2f}" + ("" if math.isnan(one.std) else f" ± {one.std:.2f}")
+
 
 FOLDER = "meanmax-tuning"
 

@@ -8,11 +8,9 @@ import numpy as np
 import scipy.sparse
 import torch
 
-from meanmax.data.files import read_npz
 from meanmax.data.dataset import Dataset
-from meanmax.data.errors import DataError
-from meanmax.data.matrices import (checked_csr, largest_component, undirected)
-from meanmax.data.refuse import refusing
+from meanmax.data.files import DataError, read_npz, refusing
+from meanmax.data.matrices import checked_csr, largest_component, undirected
 from meanmax.graph import SparseFeatures
 
 _CLASSES = {

@@ -2,17 +2,18 @@ r"""Planetoid's eight files of a citation graph."""
 
 from __future__ import annotations
 
+from importlib.resources import files as resources
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 import torch
 
-from meanmax.data.dataset import UNLABELLED
-from meanmax.data.errors import DataError
-from meanmax.data.refuse import refusing
-from meanmax.data.split import Split
 from meanmax.data.benchmarks.unpickle import unpickle
+from meanmax.data.dataset import UNLABELLED, Dataset, Split
+from meanmax.data.files import DataError, refusing
+from meanmax.data.matrices import normalise_rows, undirected
+from meanmax.graph import SparseFeatures
 
 _MOST_GAPS = 1000  # of the test ids; Citeseer has 15
 
@@ -113,3 +114,91 @@ def _integers(values: list[Any], what: str) -> np.ndarray:
     if not all(type(value) is int for value in values):
         raise DataError(f"'{what}' must hold whole numbers")
     return np.array(values, np.int64)
+
+
+CLASSES = (
+    "Theory",
+    "Reinforcement_Learning",
+    "Genetic_Algorithms",
+    "Neural_Networks",
+    "Probabilistic_Methods",
+    "Case_Based",
+    "Rule_Learning",
+)
+_TRAINED, _FIRST_TEST = 140, 1708
+
+
+def read_cora_text(content: bytes, cites: bytes) -> Citations:
+    r"""Reads both files into Planetoid's order of nodes.
+
+    Args:
+        content (bytes): Lines of a paper's number, 1,433 zeros and ones, and its class.
+        cites (bytes): Lines of two papers, the cited one first.
+    """
+    with refusing("cora.content"):
+        papers = [line.split(b"\t") for line in content.decode("ascii").encode().splitlines()]
+        place = _places(papers)
+        words = _words(papers)[place]
+        label = np.array([CLASSES.index(paper[-1].decode()) for paper in papers])[place]
+    with refusing("cora.cites"):
+        node = {papers[row][0]: index for index, row in enumerate(place)}
+        ends = np.array([[node[end] for end in line.split()] for line in cites.splitlines()])
+        if ends.ndim != 2 or ends.shape[1] != 2:
+            raise DataError("'cora.cites' must hold two papers on each line")
+    split = public_split(_TRAINED, np.arange(_FIRST_TEST, len(papers)))
+    return Citations(words, label, ends[:, 0], ends[:, 1], split)
+
+
+def _places(papers: list[list[bytes]]) -> np.ndarray:
+    """The line of each node, in Planetoid's order."""
+    order = resources("meanmax.data.benchmarks").joinpath("cora_order.txt").read_bytes().split()
+    line = {paper[0]: number for number, paper in enumerate(papers)}
+    if line.keys() != set(order) or len(papers) != len(order):
+        raise DataError("'cora.content' must hold each of Cora's 2708 papers once")
+    return np.array([line[paper] for paper in order])
+
+
+def _words(papers: list[list[bytes]]) -> scipy.sparse.csr_array:
+    flags = np.frombuffer(b"".join(b"".join(paper[1:-1]) for paper in papers), np.uint8)
+    table = flags.reshape(len(papers), -1) - np.uint8(ord("0"))
+    if {len(paper) for paper in papers} != {table.shape[1] + 2} or table.max(initial=0) > 1:
+        raise DataError("'cora.content' must hold the same number of zeros and ones on each line")
+    return scipy.sparse.csr_array(table.astype(np.float32))
+
+
+_CLASSES = {
+    "cora": CLASSES,
+    "citeseer": ("AI", "ML", "IR", "DB", "Agents", "HCI"),
+    "pubmed": ("Experimental", "Type 1", "Type 2"),
+}
+_NOTES = (
+    "Features divided by their sum in each row.",
+    "Undirected; duplicate citations and self-citations removed.",
+)
+
+
+def read_citation(name: str, files: dict[str, bytes]) -> Dataset:
+    r"""Prepares a citation graph: rows of features sum to 1, each edge stands once for each
+    direction, nobody cites himself. Nodes are in Planetoid's order, whichever files they are from.
+
+    Args:
+        name (str): :obj:`cora`, :obj:`citeseer` or :obj:`pubmed`.
+        files (dict): The content of Planetoid's eight files, or of :obj:`cora.content` and
+            :obj:`cora.cites`, by their names.
+    """
+    if "cora.content" in files:
+        raw = read_cora_text(files["cora.content"], files["cora.cites"])
+    else:
+        raw = read_planetoid(name, files)
+    if raw.y.size == 0 or raw.y.max() >= len(_CLASSES[name]):
+        raise DataError(f"the files of '{name}' must have {len(_CLASSES[name])} classes")
+    return Dataset(
+        name,
+        SparseFeatures.from_scipy(normalise_rows(raw.x)),
+        torch.from_numpy(raw.y),
+        undirected(raw.source, raw.target, raw.y.size),
+        class_names=_CLASSES[name],
+        split=raw.split,
+        notes=_NOTES,
+        scheme="citation",
+    )

@@ -11,8 +11,7 @@ from scipy.spatial.distance import cdist
 from torch import Tensor
 
 from meanmax.data.dataset import Dataset
-from meanmax.data.matrices import undirected
-from meanmax.data.scaling import standardise
+from meanmax.data.matrices import standardise, undirected
 
 NEIGHBOURS = 10
 r"""Each node is joined to so many nearest others; an edge stands if either end chose the other."""

@@ -8,13 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from meanmax.data.files import (read_npy, read_npz, read_zip)
-from meanmax.data.dataset import Dataset
-from meanmax.data.errors import DataError
-from meanmax.data.matrices import undirected
-from meanmax.data.refuse import refusing
-from meanmax.data.scaling import standardise
-from meanmax.data.split import Split
+from meanmax.data.dataset import Dataset, Split
+from meanmax.data.files import DataError, read_npy, read_npz, read_zip, refusing
+from meanmax.data.matrices import standardise, undirected
 
 _ROLES = ("train", "valid", "test")
 _PARTS = ("graph.json", "feats.npy", "labels.npy", "graph_id.npy")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from meanmax.data.dataset import Dataset
-from meanmax.data.errors import DataError
+from meanmax.data.files import DataError
 from meanmax.data.matrices import distinct
 
 _CHUNK = 1 << 22

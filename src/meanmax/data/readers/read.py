@@ -7,15 +7,75 @@ from os import PathLike
 from pathlib import Path
 
 from meanmax.data.dataset import Dataset
-from meanmax.data.readers.assemble import assemble
-from meanmax.data.readers.folder import (SUFFIXES, read_folder)
-from meanmax.data.readers.graphml import read_graphml
-from meanmax.data.readers.node_link import read_node_link
-from meanmax.data.readers.npz import read_npz
-from meanmax.data.readers.parts import Parts
-from meanmax.data.readers.problems import (Findings, OwnDataError, Problem)
+from meanmax.data.files import Progress
+from meanmax.data.readers.arrays import read_npz
+from meanmax.data.readers.assemble import Edges, Nodes, Parts, assemble
+from meanmax.data.readers.attributed import read_graphml, read_node_link
+from meanmax.data.readers.columns import edge_columns, read_edges, read_nodes
+from meanmax.data.readers.problems import Findings, OwnDataError, Problem
 from meanmax.data.readers.saved_tensors import read_saved_tensors
-from meanmax.data.progress import Progress
+from meanmax.data.readers.tables import Table, check_names, read_parquet, read_rows
+
+SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
+
+
+def read_folder(folder: Path, findings: Findings, progress: Progress | None) -> Parts:
+    r"""Reads :obj:`edges` and :obj:`nodes`, each as csv, tsv, gzipped or parquet.
+
+    Args:
+        folder (Path): Where they lie.
+        findings (Findings): Where problems go.
+        progress (callable, optional): Told the bytes read.
+    """
+    nodes_file = _find(folder, "nodes", findings)
+    edges_file = _find(folder, "edges", findings)
+    if nodes_file is None or edges_file is None:
+        raise OwnDataError(findings.errors)
+    nodes = _read_nodes(nodes_file, findings, progress)
+    edges = _read_edges(edges_file, nodes, findings, progress)
+    return Parts(folder.resolve().name, nodes, edges)
+
+
+def _find(folder: Path, stem: str, findings: Findings) -> Path | None:
+    found = [
+        folder / (stem + suffix) for suffix in SUFFIXES if (folder / (stem + suffix)).is_file()
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(path.name for path in found)
+        findings.error(folder.name, None, f"holds {names}", "keep one of them")
+        return None
+    columns = {
+        "nodes": "a row for each node: id, features, label (a graph without features or labels "
+        "cannot be learned from)",
+        "edges": "a row for each edge: source, target",
+    }[stem]
+    message = f"the folder holds no {stem}.csv (nor {', '.join(SUFFIXES[1:])})"
+    findings.error(folder.name, None, message, f"add one with {columns}")
+    return None
+
+
+def _read_nodes(path: Path, findings: Findings, progress: Progress | None) -> Nodes:
+    if path.suffix == ".parquet":
+        return read_nodes(read_parquet(path, findings), findings)
+    rows = read_rows(path, findings, progress)
+    check_names(path.name, rows.first, findings)
+    return read_nodes(rows.table(rows.first, header=True), findings)
+
+
+def _read_edges(path: Path, nodes: Nodes, findings: Findings, progress: Progress | None) -> Edges:
+    assert nodes.ids is not None
+    if path.suffix == ".parquet":
+        table = read_parquet(path, findings)
+        names, header = edge_columns(list(table.columns), path.name, findings)
+        table = Table(path.name, dict(zip(names, table.columns.values(), strict=True)))
+        return read_edges(table, nodes.ids, findings)
+    rows = read_rows(path, findings, progress)
+    names, header = edge_columns(rows.first, path.name, findings)
+    check_names(path.name, names, findings)
+    return read_edges(rows.table(names, header), nodes.ids, findings, named=header)
+
 
 Reader = Callable[[Path, Findings, Progress | None], Parts]
 READERS: dict[str, Reader] = {

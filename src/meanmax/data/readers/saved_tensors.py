@@ -16,11 +16,11 @@ from torch_geometric.data import Data
 from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import GlobalStorage
 
+from meanmax.data.files import Progress, report
 from meanmax.data.readers.arrays import Arrays
-from meanmax.data.readers.contents import (check_size, contents)
-from meanmax.data.readers.parts import (Edges, Nodes, Parts)
+from meanmax.data.readers.assemble import Edges, Nodes, Parts
 from meanmax.data.readers.problems import Findings
-from meanmax.data.progress import (Progress, report)
+from meanmax.data.readers.tables import check_size, contents
 
 # All that a Data of tensors consists of. Anything else in the file is refused before it is made.
 ADMITTED = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]

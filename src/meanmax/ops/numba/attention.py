@@ -8,11 +8,9 @@ from numba import prange
 from torch import Tensor
 
 from meanmax.graph import Graph
-from meanmax.ops.numba.branchless import (larger, where)
-from meanmax.ops.numba.launch import (kernel, subroutine)
-from meanmax.ops.numba.plan import (Array, plan_of)
-from meanmax.ops.numba.tilt_tilt import (ONE, ZERO, U)
-from meanmax.ops.numba.tilt import exp
+from meanmax.ops.numba.launch import kernel, larger, subroutine, where
+from meanmax.ops.numba.plan import Array, plan_of
+from meanmax.ops.numba.tilt import ONE, ZERO, U, exp
 
 
 def attention(source: Tensor, target: Tensor, graph: Graph, slope: float) -> Tensor:

@@ -9,13 +9,21 @@ import torch
 from torch import Tensor
 
 from meanmax.graph import Graph
-from meanmax.ops.spec import Form
-from meanmax.ops.gradients import Gradients
-from meanmax.ops.numba import (mean, norm, origin, tilt_tilt)
-from meanmax.ops.numba.exact_exact import (Exact, exact_forward)
-from meanmax.ops.numba.plan import (Array, Plan, Weights, plan_of)
-from meanmax.ops.precision import (Precision, precision_of)
-from meanmax.ops.scaling import (Channel, TooExtremeError, channel_table, check_features, check_magnitude, origin_of, recentre, too_narrow)
+from meanmax.ops.autograd import Gradients
+from meanmax.ops.numba import mean, norm, tilt
+from meanmax.ops.numba.exact import Exact, exact_forward
+from meanmax.ops.numba.plan import Array, Plan, Weights, plan_of
+from meanmax.ops.scaling import (
+    Channel,
+    TooExtremeError,
+    channel_table,
+    check_features,
+    check_magnitude,
+    origin_of,
+    recentre,
+    too_narrow,
+)
+from meanmax.ops.spec import Form, Precision, precision_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +105,7 @@ def _channel_range(plan: Plan, x: Array) -> tuple[Tensor, Tensor]:
     blocks = plan.node_blocks
     high, low = np.empty((2, len(blocks), x.shape[1]), x.dtype)
     finite = np.empty(len(blocks), np.bool_)
-    tilt_tilt.channel_range(blocks, x, high, low, finite)
+    tilt.channel_range(blocks, x, high, low, finite)
     if not finite.all():
         high[~finite] = np.nan
     num_graphs = len(plan.src_bounds) - 1
@@ -153,13 +161,13 @@ def _tilts(plan: Plan, x: Array, table: Array, form: Form, heads: int) -> Array:
     floor = x.dtype.type(precision_of(x.dtype.name).floor)
     if form.kind == "lp":
         rows = np.empty_like(x)
-        tilt_tilt.tilt_lp(plan.node_blocks, x, table, rows, floor)
+        tilt.tilt_lp(plan.node_blocks, x, table, rows, floor)
         return rows
     rows, width = np.empty((len(x), 2 * x.shape[1]), x.dtype), x.shape[1] // heads
     if form.kind == "softmax":
-        tilt_tilt.tilt_softmax(plan.node_blocks, x, table, rows, width)
+        tilt.tilt_softmax(plan.node_blocks, x, table, rows, width)
     else:
-        tilt_tilt.tilt_polynomial(plan.node_blocks, x, table, rows, width, floor)
+        tilt.tilt_polynomial(plan.node_blocks, x, table, rows, width, floor)
     return rows
 
 
@@ -208,10 +216,10 @@ def _shift_backward(state: State, g: Array) -> tuple[Array, Array]:
     plan, form, total = state.plan, state.form, state.weights.total
     direct = np.zeros(len(plan.row_blocks))
     if form.kind == "polynomial":
-        origin.mean_shift_sums(plan.row_blocks, g, total, form.times_weight, direct)
+        norm.mean_shift_sums(plan.row_blocks, g, total, form.times_weight, direct)
         return np.zeros(g.shape[1]), direct
     roots = np.zeros((len(plan.row_blocks), g.shape[1]))
-    origin.norm_shift_sums(
+    norm.norm_shift_sums(
         plan.row_blocks, g, total, state.table, form.shift == "consistent", roots, direct
     )
     mu = state.table[plan.row_blocks[:, 2], Channel.MU].astype(np.float64)
@@ -266,7 +274,7 @@ def _per_graph(values: Array, blocks: Array, num_graphs: int) -> Array:
 def _spread(plan: Plan, x: Array, table: Array, mu_grad: Array, dx: Array) -> None:
     mu = np.ascontiguousarray(table[:, Channel.MU, 0])
     count = np.empty(len(plan.node_blocks), np.int64)
-    origin.count_origin(plan.node_blocks, x, mu, count)
+    norm.count_origin(plan.node_blocks, x, mu, count)
     ties = _per_graph(count, plan.node_blocks, len(mu))
     share = (mu_grad / np.maximum(ties, 1)).astype(x.dtype)
-    origin.spread_origin(plan.node_blocks, x, mu, share, dx)
+    norm.spread_origin(plan.node_blocks, x, mu, share, dx)

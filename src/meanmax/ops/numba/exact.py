@@ -6,17 +6,108 @@ the split into sums over the row that serves all others would cancel here.
 
 from __future__ import annotations
 
-import numpy as np
-from numba import prange
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from meanmax.ops.numba.branchless import where
-from meanmax.ops.numba.extended import (LOG2_E, split_weight)
-from meanmax.ops.numba.launch import (kernel, subroutine)
-from meanmax.ops.numba.memory import read
-from meanmax.ops.numba.origin import weight_root
-from meanmax.ops.numba.tilt_tilt import (INV_SCALE, MU, ONE, RANGE, STEEPNESS, THETA, TOP, ZERO, U, relative_log)
-from meanmax.ops.numba.tilt import (log, power_of_two)
+import numpy as np
+from numba import prange, types
+from numba.extending import overload
+
+from meanmax.ops.numba.launch import kernel, larger, read, subroutine, where
+from meanmax.ops.numba.norm import weight_root
+from meanmax.ops.numba.plan import ROW_COST, Array, Plan, Weights, blocks_of
+from meanmax.ops.numba.tilt import (
+    INV_SCALE,
+    MU,
+    ONE,
+    RANGE,
+    STEEPNESS,
+    THETA,
+    TOP,
+    ZERO,
+    U,
+    bits_float,
+    float_bits,
+    log,
+    power_of_two,
+    relative_log,
+)
 from meanmax.ops.scaling import Channel
+from meanmax.ops.spec import Form
+
+if TYPE_CHECKING:
+    from meanmax.ops.numba.backend import State
+
+
+NOWHERE = np.float32(-3.0e38)  # the exponent of zero
+LOG2_E = 1.4426950408889634
+
+
+@subroutine
+def split(s, mantissa, exponent, c):
+    r"""Writes :math:`2^s` as mantissa and integer exponent, both in the dtype of the arrays."""
+    bounded = min(max(s, -1.0e38), 1.0e38)
+    k = exponent.dtype.type(np.rint(bounded))
+    # Beyond 2^24 float32 has no units left; the mantissa takes up what the exponent rounds off.
+    rest = min(max(bounded - np.float64(k), -126.0), 126.0)
+    exponent[c] = k
+    mantissa[c] = np.exp2(rest)
+
+
+def split_weight(a):
+    r"""A positive weight as mantissa in [1/2, 1) and exponent, both in the weight's type."""
+    raise NotImplementedError("only inside compiled code")
+
+
+@overload(split_weight)
+def _split_weight_overload(a):
+    if a == types.float32:
+        return lambda a: _split_weight32(a)
+    return lambda a: _split_weight64(a)
+
+
+@subroutine
+def _split_weight32(a):
+    small = a < np.float32(1.17549435e-38)
+    bits = float_bits(where(small, a * np.float32(16777216.0), a))
+    exponent = (bits >> np.int32(23)) - where(small, np.int32(150), np.int32(126))
+    mantissa = bits_float((bits & np.int32(0x007FFFFF)) | np.int32(0x3F000000))
+    return mantissa, np.float32(exponent)
+
+
+@subroutine
+def _split_weight64(a):
+    mantissa, exponent = math.frexp(a)
+    return mantissa, np.float64(exponent)
+
+
+@kernel()
+def extend_softmax(blocks, x, table, mantissa, exponent):
+    r"""Mantissa and exponent of :math:`e^{\gamma z}`."""
+    for b in prange(blocks.shape[0]):
+        theta = table[blocks[b, 2]][THETA]
+        for u in range(blocks[b, 0], blocks[b, 1]):
+            m, k, z = mantissa[u], exponent[u], x[u]
+            for c in range(x.shape[1]):
+                split(np.float64(theta[c]) * np.float64(z[c]) * LOG2_E, m, k, c)
+
+
+@kernel()
+def extend_power(blocks, x, table, mantissa, exponent):
+    r"""Mantissa and exponent of :math:`y^\theta`, with :math:`0^0 = 1`."""
+    for b in prange(blocks.shape[0]):
+        theta, mu = table[blocks[b, 2]][THETA], table[blocks[b, 2]][MU]
+        for u in range(blocks[b, 0], blocks[b, 1]):
+            m, k, z = mantissa[u], exponent[u], x[u]
+            for c in range(x.shape[1]):
+                y = np.float64(z[c]) - np.float64(mu[c])
+                if y > 0.0:
+                    split(np.float64(theta[c]) * np.log2(y), m, k, c)
+                else:
+                    m[c] = where(theta[c] == ZERO, ONE, ZERO)
+                    k[c] = where(theta[c] == ZERO, ZERO, NOWHERE)
+
 
 SCALE = int(Channel.SCALE)
 SOFTMAX, PRINTED_SOFTMAX, POLYNOMIAL, LP = 0, 1, 2, 3
@@ -282,3 +373,271 @@ def exact_weight_backward(
                     for c in range(start, stop):
                         whole_edge += bounded(term[c], limit)
                     weight_grad[e, h] = where(a > ZERO, bounded(whole_edge, limit), ZERO)
+
+
+@subroutine
+def row_peaks(peak, rowptr, col, weight, v, exponent, unit_denominator):
+    r"""Writes the exponent of a row's largest term."""
+    for c in range(peak.shape[0]):
+        peak[c] = NOWHERE
+    width = peak.shape[0] // weight.shape[1]
+    for e in range(rowptr[v], rowptr[v + 1]):
+        k = exponent[col[e]]
+        for h in range(weight.shape[1]):
+            a = weight[e, h]
+            if not (a > ZERO or unit_denominator):
+                continue
+            lift = ZERO * a if unit_denominator else split_weight(a)[1]
+            start = U(h) * U(width)
+            for c in range(start, start + U(width)):
+                peak[c] = larger(k[c] + lift, peak[c])
+
+
+@subroutine
+def row_anchors(anchor, rowptr, col, weight, v, x, unit_denominator):
+    r"""Writes the largest feature of a row's neighbours; returns its largest weight's exponent."""
+    for c in range(anchor.shape[0]):
+        anchor[c] = NOWHERE
+    highest = NOWHERE
+    width = anchor.shape[0] // weight.shape[1]
+    for e in range(rowptr[v], rowptr[v + 1]):
+        z = x[col[e]]
+        for h in range(weight.shape[1]):
+            a = weight[e, h]
+            if not (a > ZERO or unit_denominator):
+                continue
+            if not unit_denominator:
+                highest = max(highest, np.float32(split_weight(a)[1]))
+            start = U(h) * U(width)
+            for c in range(start, start + U(width)):
+                anchor[c] = larger(z[c], anchor[c])
+    return highest
+
+
+@subroutine
+def softmax_peaks(peak, anchor, theta, highest):
+    r"""The peak of a softmax row with ordinary weights, from its largest feature alone."""
+    for c in range(peak.shape[0]):
+        s = np.float64(theta[c]) * np.float64(anchor[c]) * LOG2_E
+        peak[c] = np.rint(min(max(s, -1.0e38), 1.0e38)) + highest
+
+
+@kernel()
+def exact_mean_forward(
+    blocks, chosen, graph_of, rowptr, col, weight, x, mantissa, exponent, table, total,
+    softmax, delicate, unit_denominator, times_weight, peak, anchor, inverse, ratio, extra, out,
+):  # fmt: skip
+    r"""Tilted means of the rows :obj:`chosen`; with :obj:`unit_denominator` as Eq. 15 prints it.
+
+    Saves :math:`K`, the anchor, :math:`1 / S`, the mean from the anchor in units of the channel
+    and in :obj:`extra`, for the printed form, :math:`\sum a T / \sum T`, for others :math:`K` less
+    the exponent of the row's largest weight.
+    """
+    for b in prange(blocks.shape[0]):
+        width = x.shape[1] // weight.shape[1]
+        s = np.empty(x.shape[1], x.dtype)
+        m = np.empty(x.shape[1], x.dtype)
+        plain = np.empty(x.shape[1], x.dtype)
+        for i in range(blocks[b, 0], blocks[b, 1]):
+            v, t = chosen[i], table[graph_of[i]]
+            scale, inv, mu = t[SCALE], t[INV_SCALE], t[MU]
+            top, base = peak[i], anchor[i]
+            highest = row_anchors(base, rowptr, col, weight, v, x, unit_denominator)
+            if softmax and not delicate[v] and not unit_denominator:
+                softmax_peaks(top, base, t[THETA], highest)
+            else:
+                row_peaks(top, rowptr, col, weight, v, exponent, unit_denominator)
+            for c in range(x.shape[1]):
+                s[c] = ZERO
+                m[c] = ZERO
+                plain[c] = ZERO
+            for e in range(rowptr[v], rowptr[v + 1]):
+                u = col[e]
+                z, mant, expo = x[u], mantissa[u], exponent[u]
+                for h in range(weight.shape[1]):
+                    a = weight[e, h]
+                    if not (a > ZERO or unit_denominator):
+                        continue
+                    near, raised = a, ZERO * a
+                    if not unit_denominator:
+                        near, raised = split_weight(a)
+                    start, stop = U(h) * U(width), U(h) * U(width) + U(width)
+                    for c in range(start, stop):
+                        tilt = read(mant, c) * power_of_two(read(expo, c) + raised - top[c])
+                        s[c] += near * tilt
+                        m[c] += near * tilt * ((read(z, c) - base[c]) * read(inv, c))
+                    if unit_denominator:
+                        for c in range(start, stop):
+                            plain[c] += read(mant, c) * power_of_two(read(expo, c) - top[c])
+            for h in range(weight.shape[1]):
+                a = total[v, h]
+                factor = where(times_weight, a, ONE)
+                start = U(h) * U(width)
+                for c in range(start, start + U(width)):
+                    below = where(unit_denominator, plain[c], s[c])
+                    alive = (below > ZERO) & (a > ZERO)
+                    q = where(alive, ONE / below, ZERO)
+                    inverse[i, c] = q
+                    ratio[i, c] = m[c] * q
+                    mean = base[c] + scale[c] * (m[c] * q)
+                    extra[i, c] = top[c] - highest
+                    if unit_denominator:
+                        extra[i, c] = s[c] * q
+                        mean = base[c] * (s[c] * q) + scale[c] * (m[c] * q)
+                    at_origin = where(a > ZERO, mu[c], ZERO)
+                    out[v, c] = factor * where(alive, mean, at_origin)
+
+
+@kernel()
+def exact_norm_forward(
+    blocks, chosen, graph_of, rowptr, col, weight, x, mantissa, exponent, table, total,
+    consistent, peak, inverse, norm, extra, out,
+):  # fmt: skip
+    r"""Tilted norms of the rows :obj:`chosen`; saves :math:`K`, :math:`1/S`, the norm, its log."""
+    for b in prange(blocks.shape[0]):
+        width = x.shape[1] // weight.shape[1]
+        s = np.empty(x.shape[1], x.dtype)
+        root = np.empty(x.shape[1], x.dtype)
+        for i in range(blocks[b, 0], blocks[b, 1]):
+            v, t = chosen[i], table[graph_of[i]]
+            mu, theta, top = t[MU], t[THETA], peak[i]
+            row_peaks(top, rowptr, col, weight, v, exponent, False)
+            for c in range(x.shape[1]):
+                s[c] = ZERO
+            for e in range(rowptr[v], rowptr[v + 1]):
+                mant, expo = mantissa[col[e]], exponent[col[e]]
+                for h in range(weight.shape[1]):
+                    a = weight[e, h]
+                    if not a > ZERO:
+                        continue
+                    near, raised = split_weight(a)
+                    start = U(h) * U(width)
+                    for c in range(start, start + U(width)):
+                        tilt = read(mant, c) * power_of_two(read(expo, c) + raised - top[c])
+                        s[c] += near * tilt
+            for h in range(weight.shape[1]):
+                a = total[v, h]
+                start = U(h) * U(width)
+                if a > ZERO:
+                    weight_root(root, a, theta, start, start + U(width), consistent, False)
+                for c in range(start, start + U(width)):
+                    alive = (s[c] > ZERO) & (a > ZERO)
+                    log_s = where(alive, np.log2(np.float64(s[c])), 0.0)
+                    length = where(alive, np.exp2((np.float64(top[c]) + log_s) / theta[c]), 0.0)
+                    inverse[i, c] = where(alive, ONE / s[c], ZERO)
+                    extra[i, c] = log_s
+                    norm[i, c] = length
+                    # Without a neighbour above the origin only p = 1 has a slope there.
+                    if not alive and a > ZERO and theta[c] == ONE:
+                        top[c] = ZERO
+                        inverse[i, c] = ONE
+                        norm[i, c] = ONE
+                    out[v, c] = where(a > ZERO, length + mu[c] * root[c], ZERO)
+
+
+@dataclass(frozen=True, eq=False)
+class Exact:
+    r"""What the exact forward pass leaves, one row of each array per row of :obj:`chosen`.
+
+    For the means, :obj:`ratio` is the mean from the :obj:`anchor`, for Lp the norm. What
+    :obj:`extra` holds depends on the form; the kernels say.
+    """
+
+    chosen: Array
+    graph_of: Array
+    blocks: Array
+    mantissa: Array
+    exponent: Array
+    peak: Array
+    anchor: Array
+    inverse: Array
+    ratio: Array
+    extra: Array
+
+    def backward(self, state: State, g: Array, dx: Array) -> tuple[Array, Array]:
+        r"""Adds to :obj:`dx`; returns the parameter's gradient and :obj:`dx`'s sum per block."""
+        plan, x = state.plan, state.x
+        theta = np.zeros((len(plan.source_blocks), x.shape[1]))
+        moved = np.zeros(len(plan.source_blocks))
+        slot = np.full(plan.num_dst, -1, np.int64)
+        slot[self.chosen] = np.arange(len(self.chosen))
+        exact_backward(
+            plan.source_blocks, plan.colptr, plan.row, state.weights.transposed, slot, x,
+            self.mantissa, self.exponent, state.table, kind_code(state.form), _limit(state),
+            self.peak, self._pulled(state, g), self.anchor, self.ratio, self.extra,
+            dx, theta, moved,
+        )  # fmt: skip
+        if state.form.kind == "lp":
+            summed = theta.sum(axis=0) / state.table[0, Channel.THETA].astype(np.float64) ** 2
+        else:
+            scale = state.table[plan.source_blocks[:, 2], Channel.SCALE].astype(np.float64)
+            power = 2 if state.form.kind == "softmax" else 1
+            summed = (theta * scale**power).sum(axis=0)
+        return summed, moved
+
+    def weight_backward(self, state: State, g: Array, weight_grad: Array) -> None:
+        r"""Writes the gradient of the weights of these rows."""
+        plan, form = state.plan, state.form
+        exact_weight_backward(
+            self.blocks, self.chosen, self.graph_of, plan.rowptr, plan.col, state.x,
+            self.mantissa, self.exponent, state.table, kind_code(form),
+            form.shift == "consistent", form.times_weight, _limit(state), state.weights.total,
+            self.peak, self._pulled(state, g), self.anchor, self.ratio, g, state.out, weight_grad,
+        )  # fmt: skip
+
+    def _pulled(self, state: State, g: Array) -> Array:
+        pulled = g[self.chosen]
+        pulled *= self.inverse
+        if state.form.kind == "lp":
+            pulled *= self.ratio
+        if state.form.times_weight:
+            total = state.weights.total[self.chosen]
+            pulled *= np.repeat(total, pulled.shape[1] // total.shape[1], axis=1)
+        return pulled
+
+
+def exact_forward(
+    plan: Plan, weights: Weights, x: Array, table: Array, form: Form, lost: Array, out: Array
+) -> Exact:
+    r"""Recomputes the rows that are :obj:`lost` and writes them into :obj:`out`."""
+    chosen = np.flatnonzero(lost)
+    graph_of = np.searchsorted(plan.dst_bounds, chosen, side="right") - 1
+    degree = (plan.rowptr[chosen + 1] - plan.rowptr[chosen]).astype(np.int64)
+    cost = np.concatenate([[0], np.cumsum(degree + ROW_COST)])
+    blocks = blocks_of(cost, np.array([0, len(chosen)]))
+    mantissa, exponent = np.empty((2, *x.shape), x.dtype)
+    extend = extend_softmax if form.kind == "softmax" else extend_power
+    extend(plan.node_blocks, x, table, mantissa, exponent)
+    peak, inverse, ratio, extra = np.empty((4, len(chosen), x.shape[1]), x.dtype)
+    # Lp has no mean, so nothing to measure it from.
+    anchor = peak if form.kind == "lp" else np.empty_like(peak)
+    shared = (
+        blocks, chosen, graph_of, plan.rowptr, plan.col, weights.edge, x, mantissa, exponent,
+        table, weights.total,
+    )  # fmt: skip
+    if form.kind == "lp":
+        exact_norm_forward(*shared, form.shift == "consistent", peak, inverse, ratio, extra, out)
+    else:
+        exact_mean_forward(
+            *shared, form.kind == "softmax", weights.delicate, form.unit_denominator,
+            form.times_weight,
+            peak, anchor, inverse, ratio, extra, out,
+        )  # fmt: skip
+    return Exact(chosen, graph_of, blocks, mantissa, exponent, peak, anchor, inverse, ratio, extra)
+
+
+def kind_code(form: Form) -> int:
+    r"""The kernels' number for the form."""
+    if form.unit_denominator:
+        return PRINTED_SOFTMAX
+    codes = {
+        "softmax": SOFTMAX,
+        "polynomial": POLYNOMIAL,
+        "lp": LP,
+    }
+    return codes[form.kind]
+
+
+def _limit(state: State) -> np.floating:
+    limit: np.floating = state.x.dtype.type(state.limits.largest)
+    return limit

@@ -11,6 +11,10 @@ from typing import Any
 import numba
 import numpy as np
 import torch
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 _one_at_a_time = threading.Lock()  # numba's fallback thread pool aborts on concurrent launches
 _has_run = False
@@ -95,3 +99,53 @@ def _threads_for(args: tuple[Any, ...]) -> int:
 def kernel(*, reassociate: bool = False) -> Callable[[Callable[..., Any]], Kernel]:
     r"""Decorates a function as a :class:`Kernel`."""
     return lambda function: Kernel(function, reassociate=reassociate)
+
+
+@intrinsic
+def read(typingctx, array, index):
+    r""":obj:`array[index]` of a contiguous vector that nothing in this kernel writes to.
+
+    The index must be unsigned: negative ones are not wrapped.
+    """
+    if not isinstance(array, types.Array) or array.ndim != 1 or array.layout != "C":
+        return None
+
+    def codegen(context, builder, signature, args):
+        kind = signature.args[0]
+        view = context.make_array(kind)(context, builder, args[0])
+        load = builder.load(cgutils.gep(builder, view.data, args[1]))
+        load.set_metadata("invariant.load", builder.module.add_metadata([]))
+        return load
+
+    return array.dtype(array, index), codegen
+
+
+@intrinsic
+def where(typingctx, test, a, b):
+    r""":obj:`a` where :obj:`test` holds, else :obj:`b`; both are evaluated."""
+    result = typingctx.unify_types(a, b)
+
+    def codegen(context, builder, signature, args):
+        test_value, *sides = args
+        casts = [
+            context.cast(builder, value, source, result)
+            for value, source in zip(sides, signature.args[1:], strict=True)
+        ]
+        return builder.select(test_value, *casts)
+
+    return result(types.boolean, a, b), codegen
+
+
+@intrinsic
+def larger(typingctx, a, b):
+    r"""The larger of two numbers of one floating type, neither NaN."""
+    if a != b or not isinstance(a, types.Float):
+        return None
+
+    def codegen(context, builder, signature, args):
+        kind = args[0].type
+        binary = ir.FunctionType(kind, [kind, kind])
+        function = builder.module.declare_intrinsic("llvm.maxnum", [kind], binary)
+        return builder.call(function, args, fastmath=("nnan",))
+
+    return a(a, b), codegen

@@ -9,12 +9,22 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from meanmax.ops.numba.branchless import where
-from meanmax.ops.numba.gather import (edge_dots, gather_sum)
-from meanmax.ops.numba.launch import kernel
-from meanmax.ops.numba.memory import read
-from meanmax.ops.numba.tilt_tilt import (CENTRE, INV_RANGE, INV_SCALE, MU, ONE, STEEPNESS, THETA, TOP, ZERO, U, relative_log)
-from meanmax.ops.numba.tilt import exp
+from meanmax.ops.numba.gather import edge_dots, gather_sum
+from meanmax.ops.numba.launch import kernel, read, where
+from meanmax.ops.numba.tilt import (
+    CENTRE,
+    INV_RANGE,
+    INV_SCALE,
+    MU,
+    ONE,
+    STEEPNESS,
+    THETA,
+    TOP,
+    ZERO,
+    U,
+    exp,
+    relative_log,
+)
 from meanmax.ops.scaling import Channel
 
 SCALE = int(Channel.SCALE)

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from meanmax.graph import Graph
-from meanmax.ops.edge_weight import own_weight
-from meanmax.ops.numba.linear import (permute_rows, weight_sums)
-from meanmax.ops.precision import precision_of
+from meanmax.ops.autograd import own_weight
+from meanmax.ops.numba.gather import permute_rows, weight_sums
 from meanmax.ops.scaling import sample_nodes
+from meanmax.ops.spec import precision_of
 
 Array = npt.NDArray[Any]
 NUM_BLOCKS = 64

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from meanmax.graph import Graph
-from meanmax.ops.numba import linear
+from meanmax.ops.numba import gather
 from meanmax.ops.numba.plan import plan_of
 
 
@@ -16,7 +16,7 @@ def weighted_sum(x: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:
     plan = plan_of(graph)
     edge = plan.weights(weight, x.dtype).edge
     out = np.empty((plan.num_dst, x.size(1)), x.detach().numpy().dtype)
-    linear.product(plan.row_blocks, plan.rowptr, plan.col, edge, _array(x), out)
+    gather.product(plan.row_blocks, plan.rowptr, plan.col, edge, _array(x), out)
     return torch.from_numpy(out)
 
 
@@ -27,7 +27,7 @@ def weighted_sum_backward(
     plan = plan_of(graph)
     weights = plan.weights(weight, x.dtype)
     g, dx = _array(grad), np.empty_like(_array(x))
-    linear.product(plan.source_blocks, plan.colptr, plan.row, weights.transposed, g, dx)
+    gather.product(plan.source_blocks, plan.colptr, plan.row, weights.transposed, g, dx)
     if not need_weight:
         return torch.from_numpy(dx), None
     return torch.from_numpy(dx), edge_products(x, grad, graph, weights.edge.shape[1])
@@ -39,7 +39,7 @@ def edge_products(x: Tensor, y: Tensor, graph: Graph, heads: int) -> Tensor:
     """
     plan = plan_of(graph)
     out = np.empty((graph.num_edges, heads), _array(x).dtype)
-    linear.product_weight_backward(
+    gather.product_weight_backward(
         plan.row_blocks, plan.rowptr, plan.col, _array(x), _array(y), out
     )
     return torch.from_numpy(out)
@@ -50,7 +50,7 @@ def neighbour_max(x: Tensor, graph: Graph, weight: Tensor | None) -> tuple[Tenso
     plan = plan_of(graph)
     edge = plan.weights(weight, x.dtype).edge
     out, ties = np.empty((2, plan.num_dst, x.size(1)), _array(x).dtype)
-    linear.maximum(plan.row_blocks, plan.rowptr, plan.col, edge, _array(x), out, ties)
+    gather.maximum(plan.row_blocks, plan.rowptr, plan.col, edge, _array(x), out, ties)
     return torch.from_numpy(out), torch.from_numpy(ties)
 
 
@@ -62,7 +62,7 @@ def neighbour_max_backward(
     transposed = plan.weights(weight, x.dtype).transposed
     share = _array(grad) / np.maximum(_array(ties), 1)
     dx = np.empty_like(_array(x))
-    linear.maximum_backward(
+    gather.maximum_backward(
         plan.source_blocks, plan.colptr, plan.row, transposed, _array(x), _array(out), share, dx
     )
     return torch.from_numpy(dx)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from meanmax.graph import Graph
-from meanmax.ops.reference import (edge_targets, row_max, row_sum)
+from meanmax.ops.reference import edge_targets, row_max, row_sum
 
 
 def attention(source: Tensor, target: Tensor, graph: Graph, slope: float) -> Tensor:

@@ -12,19 +12,33 @@ import torch
 from torch import Tensor
 
 from meanmax.graph import Graph
-from meanmax.ops.chunks import (budget_of, chunk_rows, head_of_channel)
-from meanmax.ops.edge_weight import (own_weight, row_totals)
-from meanmax.ops.spec import Form
-from meanmax.ops.gradients import Gradients
-from meanmax.ops.precision import (Precision, precision_of)
-from meanmax.ops.scaling import (Channel, TooExtremeError, channel_table, check_features, check_magnitude, origin_of, sample_nodes)
-from meanmax.ops.torch.exact import ExactRows
-from meanmax.ops.torch.tilted import (Pieces, mean_backward, mean_output, mean_ratio)
-from meanmax.ops.torch.norm import (norm_backward, norm_output)
-from meanmax.ops.torch.sparse import product
-from meanmax.ops.torch.state import State
-from meanmax.ops.torch.table import (NodeTable, graph_of)
-from meanmax.ops.torch.tilt import (centred, tilt_of)
+from meanmax.ops.autograd import Gradients, own_weight, row_totals
+from meanmax.ops.chunks import budget_of, chunk_rows, head_of_channel
+from meanmax.ops.scaling import (
+    Channel,
+    TooExtremeError,
+    channel_table,
+    check_features,
+    check_magnitude,
+    origin_of,
+    sample_nodes,
+)
+from meanmax.ops.spec import Form, Precision, precision_of
+from meanmax.ops.torch.tilted import (
+    ExactRows,
+    NodeTable,
+    Pieces,
+    State,
+    centred,
+    graph_of,
+    mean_backward,
+    mean_output,
+    mean_ratio,
+    norm_backward,
+    norm_output,
+    product,
+    tilt_of,
+)
 
 
 def forward(

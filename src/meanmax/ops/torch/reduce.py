@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from meanmax.graph import Graph
-from meanmax.ops.chunks import (Chunk, budget_of, chunk_rows, head_of_channel)
-from meanmax.ops.edge_weight import own_weight
-from meanmax.ops.torch.sparse import (product, transposed_product)
+from meanmax.ops.autograd import own_weight
+from meanmax.ops.chunks import Chunk, budget_of, chunk_rows, head_of_channel
+from meanmax.ops.torch.tilted import product, transposed_product
 
 
 def weighted_sum(x: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:

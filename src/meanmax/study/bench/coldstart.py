@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from meanmax.study.bench.child import (answer, run_child)
-from meanmax.study.bench.competitors import (COMPETITORS, TRAIN, Inputs)
+from meanmax.study.bench.competitors import COMPETITORS, TRAIN, Inputs
 from meanmax.study.bench.graphs import power_law_graph
+from meanmax.study.bench.memory import answer, run_child
 
 FIRST_CALLS = ("lp-numba", "polynomial-numba", "softmax-numba", "exact-numba")
 WHAT = (
@@ -29,7 +29,8 @@ def cold_start(threads: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="meanmax-cold-") as folder:
         env, request = {"NUMBA_CACHE_DIR": folder}, {"threads": threads}
         runs = {
-            key: run_child("meanmax.study.bench.coldstart", request, env) for key in ("compile", "cached")
+            key: run_child("meanmax.study.bench.coldstart", request, env)
+            for key in ("compile", "cached")
         }
     return {"what": WHAT, "error": None, **runs}
 

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from meanmax.nn import build_model
 from meanmax.scale.folder import open_folder
-from meanmax.scale.layerwise import (run_layers, scratch_bytes)
-from meanmax.scale.scratch import scratch_files
-from meanmax.study.bench.child import (answer, run_child)
-from meanmax.study.bench.private_memory import PrivatePeak
-from meanmax.nn.models_init import build_model
+from meanmax.scale.inference import run_layers, scratch_bytes
+from meanmax.scale.rows import scratch_files
+from meanmax.study.bench.memory import PrivatePeak, answer, run_child
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from meanmax.scale.folder import open_folder
-from meanmax.study.bench.child import (answer, run_child)
-from meanmax.study.bench.private_memory import PrivatePeak
 from meanmax.graph import Graph
-from meanmax.nn.models_init import (NodeModel, build_model)
+from meanmax.nn import NodeModel, build_model
+from meanmax.scale.folder import open_folder
+from meanmax.study.bench.memory import PrivatePeak, answer, run_child
 
 
 @dataclass(frozen=True)

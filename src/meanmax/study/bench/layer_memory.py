@@ -10,11 +10,9 @@ from typing import Any
 import torch
 from torch.nn import Module
 
-from meanmax.study.bench.child import (answer, run_child)
-from meanmax.study.bench.layers import AGGREGATORS
-from meanmax.study.bench.memory import (OWN_MAPPINGS, PEAK_RESET, peak_of)
-from meanmax.study.bench.shapes import (LARGE, PPI, Problem, Shape)
-from meanmax.nn import (GATConv, GCNConv)
+from meanmax.nn import GATConv, GCNConv
+from meanmax.study.bench.layers import AGGREGATORS, LARGE, PPI, Problem, Shape
+from meanmax.study.bench.memory import OWN_MAPPINGS, PEAK_RESET, answer, peak_of, run_child
 
 CASES: dict[str, tuple[Shape, Callable[[str | None], Module]]] = {
     "gat 4×256": (PPI, lambda aggr: GATConv(50, 256, 4, aggr=aggr)),  # type: ignore[arg-type]

@@ -7,13 +7,24 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from meanmax.study.bench.child import ChildError
-from meanmax.study.bench.layers import (GEN_POWER, GEN_SOFTMAX, PYG_GAT, PYG_GCN, SPARSE, TRAINEES, Trainee)
 from meanmax.study.bench.layer_memory import layer_memory
-from meanmax.study.bench.ratios import quotient
-from meanmax.study.bench.run import (Progress, Settings, threads)
-from meanmax.study.bench.shapes import (CITESEER, COMPUTERS, PPI, PUBMED, Problem, Shape)
-from meanmax.study.bench.timing import (Timing, time_in_turns)
+from meanmax.study.bench.layers import (
+    CITESEER,
+    COMPUTERS,
+    GEN_POWER,
+    GEN_SOFTMAX,
+    PPI,
+    PUBMED,
+    PYG_GAT,
+    PYG_GCN,
+    SPARSE,
+    TRAINEES,
+    Problem,
+    Shape,
+    Trainee,
+)
+from meanmax.study.bench.memory import ChildError
+from meanmax.study.bench.run import Progress, Settings, Timing, quotient, threads, time_in_turns
 from meanmax.study.runs.machine import machine_facts
 
 PEERS = {

@@ -13,17 +13,97 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import json
+import os
+import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import torch
 
-from meanmax.study.bench.child import (answer, run_child)
-from meanmax.study.bench.competitors import (COMPETITORS, Inputs)
+from meanmax.study.bench.competitors import COMPETITORS, Inputs
 from meanmax.study.bench.graphs import GraphSource
+
+STATUS = Path("/proc/self/status")
+
+
+def private_bytes() -> int:
+    r"""What is resident and belongs to no file (RssAnon); pages of mapped files do not count, the
+    system takes them back when it wants them.
+    """
+    for line in STATUS.read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return 1024 * int(line.split()[1])
+    return 0
+
+
+class PrivatePeak:
+    r"""Samples :func:`private_bytes` in a thread inside a :obj:`with` block.
+
+    Args:
+        every (float, optional): Seconds between samples. (default: :obj:`0.01`)
+    """
+
+    def __init__(self, every: float = 0.01) -> None:
+        self.peak = 0
+        self._every = every
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> PrivatePeak:
+        self.peak = private_bytes()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(self._every):
+            self.peak = max(self.peak, private_bytes())
+
+
+class ChildError(RuntimeError):
+    r"""A child process that failed; the message ends with what it said."""
+
+
+def run_child(module: str, request: dict[str, Any], env: dict[str, str] | None = None) -> Any:
+    r"""Runs :obj:`python -m module` and returns what it answers.
+
+    Args:
+        module (str): The module; it reads one JSON value from stdin and writes one to stdout.
+        request (dict): What to write to its stdin.
+        env (dict, optional): Environment variables to set on top. (default: :obj:`None`)
+    """
+    inherited = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run(
+        [sys.executable, "-m", module],
+        input=json.dumps(request),
+        env=inherited | (env or {}),
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines() or ["it said nothing"]
+        raise ChildError(f"python -m {module} ended with {done.returncode}: {said[-1]}")
+    return json.loads(done.stdout)
+
+
+def answer(respond: Any) -> None:
+    r"""The child's side: answers the request on stdin."""
+    json.dump(respond(json.load(sys.stdin)), sys.stdout)
+
 
 WHAT = (
     "peak resident memory of one call beyond features and prepared graph, outputs and gradients "

@@ -8,11 +8,90 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from rich.console import Console, Group
 from rich.table import Table
 
-from meanmax.study.bench.competitors import (COMPETITORS, PASSES)
-from meanmax.study.bench.plot import draw
+from meanmax.study.bench.competitors import COMPETITORS, FORWARD, LINEAR, PASSES, TRAIN
+
+COLOURS = {FORWARD: "#9ecae1", TRAIN: "#2171b5"}
+
+
+def draw(result: dict[str, Any], path: Path, kind: str) -> None:
+    r"""Draws bars of ratios per graph and, after a sweep, ratios by size.
+
+    Args:
+        result (dict): The result.
+        path (Path): The file.
+        kind (str): :obj:`"png"` or :obj:`"svg"`.
+    """
+    sweep = {name: series for name, series in (result["sweep"] or {}).items() if series}
+    panels = len(result["graphs"]) + len(sweep)
+    figure = Figure(figsize=(10, 5 * panels), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = list(figure.subplots(panels, 1, squeeze=False)[:, 0])
+    for graph in result["graphs"]:
+        _bars(axes.pop(0), graph)
+    for name, series in sweep.items():
+        _lines(axes.pop(0), name, series)
+    figure.suptitle(
+        f"{result['machine']['cpu']}, {result['settings']['threads']} threads, "
+        f"{result['settings']['dtype']}, {result['created'][:10]}"
+    )
+    figure.savefig(path, format=kind, dpi=120)
+
+
+def _bars(axes: Axes, graph: dict[str, Any]) -> None:
+    names = [row["competitor"] for row in graph["results"] if row["pass"] == TRAIN]
+    for shift, key in zip((-0.2, 0.2), PASSES, strict=True):
+        rows = [
+            row
+            for row in graph["results"]
+            if row["pass"] == key and row["ratio_to_floor"] is not None
+        ]
+        places = [names.index(row["competitor"]) + shift for row in rows]
+        ratios = [row["ratio_to_floor"] for row in rows]
+        drawn = axes.barh(places, ratios, height=0.38, color=COLOURS[key], label=key)
+        axes.bar_label(drawn, fmt="%.2f", fontsize=7, padding=2)
+    axes.set_yticks(range(len(names)), [COMPETITORS[name].label for name in names], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.margins(x=0.1)
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_xlabel("median time as a ratio to the faster linear product")
+    axes.set_title(
+        f"{graph['name']}: {graph['num_nodes']:,} nodes, {graph['num_edges']:,} edges, "
+        f"{graph['channels']} channels"
+    )
+    axes.legend()
+
+
+def _lines(axes: Axes, name: str, series: list[dict[str, Any]]) -> None:
+    size = {"edges": "num_edges", "channels": "channels"}[name]
+    swept = dict.fromkeys(row["competitor"] for point in series for row in point["results"])
+    for competitor in swept:
+        points = [
+            (point[size], row["ratio_to_floor"])
+            for point in series
+            for row in point["results"]
+            if (row["competitor"], row["pass"]) == (competitor, TRAIN) and row["ratio_to_floor"]
+        ]
+        style = "--" if competitor in LINEAR else "-"
+        sizes, ratios = [size for size, _ in points], [ratio for _, ratio in points]
+        axes.plot(sizes, ratios, style, marker="o", label=COMPETITORS[competitor].label)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    ticks = [point[size] for point in series]
+    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xlabel(name)
+    axes.set_ylabel("ratio to the floor")
+    fixed = "64 channels" if name == "edges" else f"{series[0]['num_edges']:,} edges"
+    axes.set_title(f"{TRAIN} by {name}, {fixed}")
+    axes.legend(fontsize=8)
+
 
 COLUMNS = (
     ("median_ms", "median ms", ".3f"),
@@ -175,3 +254,83 @@ def write_at_once(path: Path, write: Callable[[Path], object]) -> None:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+LAYER_WIDTH = 150
+LAYER_COLUMNS = (
+    ("median_ms", "ms per epoch", ".2f"),
+    ("ratio_to_own", "× its linear\n(or dense) self", ".2f"),
+    ("faster_than_gen_softmax", "× faster than PyG\nGENConv softmax", ".1f"),
+    ("faster_than_gen_powermean", "× faster than PyG\nGENConv power mean", ".1f"),
+    ("faster_than_pyg_gat", "× faster than\nPyG GATConv", ".1f"),
+    ("faster_than_pyg_gcn", "× faster than\nPyG GCNConv", ".1f"),
+    ("n", "n", "d"),
+)
+
+
+def print_layer_tables(result: dict[str, Any], file: TextIO) -> None:
+    r"""Prints a table for each shape and one of memory."""
+    parts: list[Table | str] = [facts(result)]
+    parts += [_shape_table(shape) for shape in result["shapes"]]
+    if result["memory"] is not None:
+        parts.append(_memory_table(result["memory"]))
+    parts += [f"note: {note}" for note in result["notes"]]
+    width = None if file.isatty() else LAYER_WIDTH
+    Console(file=file, width=width, highlight=False).print(Group(*parts))
+
+
+def layer_failures(result: dict[str, Any]) -> list[str]:
+    r"""A line for everything that could not be measured."""
+    found = [
+        f"{shape['name']}, {row['label']}: {row['error']}"
+        for shape in result["shapes"]
+        for row in shape["results"]
+        if row["error"] is not None
+    ]
+    return found + ([f"memory: {result['memory_error']}"] if result["memory_error"] else [])
+
+
+def write_layer_file(result: dict[str, Any], folder: Path) -> list[Path]:
+    r"""Writes :obj:`layers.json`, at once or not at all."""
+    path = folder / "layers.json"
+    write_at_once(path, lambda path: path.write_text(as_json(result) + "\n", encoding="utf-8"))
+    return [path]
+
+
+def _shape_table(shape: dict[str, Any]) -> Table:
+    table = Table(
+        title=f"{shape['name']}: a training epoch, {shape['num_nodes']:,} nodes, "
+        f"{shape['num_edges']:,} edges, {shape['features']:,} features, "
+        f"{100 * shape['filled']:.2g} % filled",
+        title_justify="left",
+    )
+    shown = [
+        column
+        for column in LAYER_COLUMNS
+        if any(row[column[0]] is not None for row in shape["results"])
+    ]
+    table.add_column("model")
+    for _, heading, _ in shown:
+        table.add_column(heading, justify="right")
+    for row in shape["results"]:
+        if row["error"] is not None:
+            table.add_row(row["label"], "failed")
+        else:
+            table.add_row(row["label"], *(cell(row[name], form) for name, _, form in shown))
+    return table
+
+
+def _memory_table(rows: list[dict[str, Any]]) -> Table:
+    table = Table(title="peak memory of a layer, forward and backward", title_justify="left")
+    for heading in ("layer", "aggregator", "nodes", "edges", "peak MB", "× linear"):
+        table.add_column(heading, justify="left" if heading in ("layer", "aggregator") else "right")
+    for row in rows:
+        table.add_row(
+            row["layer"],
+            row["aggr"],
+            f"{row['num_nodes']:,}",
+            f"{row['num_edges']:,}",
+            cell(row["peak_mb"], ".1f"),
+            cell(row["ratio_to_linear"], ".2f"),
+        )
+    return table

@@ -2,24 +2,164 @@ r"""The whole bench: graphs, sweep and cold start, into one plain result."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import gc
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
 
-from meanmax.study.bench import memory
-from meanmax.study.bench.child import ChildError
-from meanmax.study.bench.coldstart import cold_start
-from meanmax.study.bench.competitors import (COMPETITORS, PASSES, SWEPT, Inputs)
-from meanmax.study.bench.graphs import (GraphSource, find_amazon)
-from meanmax.study.bench.ratios import (floors, rows_of)
-from meanmax.study.bench.timing import (MIN_CALLS, PAUSE, WARM_UP_CALLS, time_in_turns)
-from meanmax.study.runs.machine import machine_facts
 from meanmax.graph import Graph
+from meanmax.study.bench import memory
+from meanmax.study.bench.coldstart import cold_start
+from meanmax.study.bench.competitors import (
+    COMPETITORS,
+    LINEAR,
+    PASSES,
+    PYG_POWER_MEAN,
+    PYG_SOFTMAX,
+    SWEPT,
+    Inputs,
+)
+from meanmax.study.bench.graphs import GraphSource, find_amazon
+from meanmax.study.bench.memory import ChildError
+from meanmax.study.runs.machine import machine_facts
+
+WARM_UP_CALLS = 2
+MIN_CALLS = 3
+PAUSE = 0.005  # lets OpenMP's waiting threads stop spinning, which would slow the next case down
+
+
+@dataclass
+class Timing:
+    r"""The seconds that the calls of one case took, or the error that ended it.
+
+    Args:
+        seconds (list, optional): One entry per call. (default: :obj:`[]`)
+        error (str, optional): Why there are no (more) calls. (default: :obj:`None`)
+    """
+
+    seconds: list[float] = field(default_factory=list)
+    error: str | None = None
+
+    @property
+    def median_ms(self) -> float | None:
+        r"""The median in milliseconds; :obj:`None` if the case failed."""
+        return None if self.error is not None else 1000 * median(self.seconds)
+
+
+def time_in_turns(
+    cases: Mapping[str, Callable[[], object]],
+    *,
+    repeats: int,
+    budget: float,
+    seed: int = 0,
+    on_step: Callable[[], None] = lambda: None,
+) -> dict[str, Timing]:
+    r"""Warms all cases up, then calls each of them once per round, in a new order each time.
+
+    A case leaves the rounds once its calls took :obj:`budget` together, but not before three.
+
+    Args:
+        cases (dict): The calls to time, by name.
+        repeats (int): The number of rounds.
+        budget (float): Seconds that the timed calls of one case may take.
+        seed (int, optional): The seed of the orders. (default: :obj:`0`)
+        on_step (callable, optional): Called after each case's warm-up and after each round's turn
+            of each case: :obj:`len(cases) * (repeats + 1)` times. (default: does nothing)
+    """
+    timings = {name: Timing() for name in cases}
+    for name, call in cases.items():
+        for _ in range(WARM_UP_CALLS):
+            _attempt(call, timings[name])
+        timings[name].seconds.clear()
+        on_step()
+    shuffled = random.Random(seed)
+    with _no_collection():
+        for _ in range(repeats):
+            for name in shuffled.sample(list(cases), len(cases)):
+                timing = timings[name]
+                if len(timing.seconds) < MIN_CALLS or sum(timing.seconds) < budget:
+                    _attempt(cases[name], timing)
+                on_step()
+            gc.collect()
+    return timings
+
+
+def _attempt(call: Callable[[], object], timing: Timing) -> None:
+    r"""Times one call; a case that failed once is not called again."""
+    if timing.error is not None:
+        return
+    time.sleep(PAUSE)
+    start = time.perf_counter()
+    try:
+        result = call()
+    except (RuntimeError, ValueError, MemoryError) as error:
+        timing.error = f"{type(error).__name__}: {error}"
+        return
+    timing.seconds.append(time.perf_counter() - start)
+    del result  # freed outside the clock, for all alike
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+Timed = Mapping[str, Timing]
+
+
+def floors(timed: Timed) -> dict[str, Any]:
+    r"""The faster of the linear products."""
+    medians = {name: timed[name].median_ms for name in LINEAR}
+    measured = {name: value for name, value in medians.items() if value is not None}
+    if not measured:
+        return {"competitor": None, "median_ms": None}
+    fastest = min(measured, key=measured.__getitem__)
+    return {"competitor": fastest, "median_ms": measured[fastest]}
+
+
+def rows_of(key: str, timed: Timed) -> list[dict[str, Any]]:
+    r"""One row per competitor in the pass :obj:`key`; a failed one has an error and no numbers."""
+    floor = floors(timed)["median_ms"]
+    return [
+        {
+            "competitor": name,
+            "label": COMPETITORS[name].label,
+            "pass": key,
+            "n": len(timing.seconds),
+            "median_ms": timing.median_ms,
+            "ratio_to_floor": quotient(timing.median_ms, floor),
+            "faster_than_pyg_softmax": _speedup(timing, timed, PYG_SOFTMAX),
+            "faster_than_pyg_powermean": _speedup(timing, timed, PYG_POWER_MEAN),
+            "times_ms": [1000 * seconds for seconds in timing.seconds],
+            "error": timing.error,
+        }
+        for name, timing in timed.items()
+    ]
+
+
+def _speedup(timing: Timing, timed: Timed, peer: str) -> float | None:
+    return quotient(timed[peer].median_ms, timing.median_ms) if peer in timed else None
+
+
+def quotient(upper: float | None, lower: float | None) -> float | None:
+    r"""Their ratio, where both were measured."""
+    return None if upper is None or lower is None else upper / lower
+
 
 SWEEP_EDGES = (10_000, 100_000, 1_000_000, 10_000_000)
 SWEEP_CHANNELS = (16, 64, 256)

@@ -10,13 +10,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from meanmax.study.stats.comparison import (BASELINE, compare)
-from meanmax.study.runs.plain import plain
-from meanmax.study.runs.revisions import revision_notes
-from meanmax.study.runs.row import Row
-from meanmax.study.stats.selection import (Selected, select)
-from meanmax.study.settings.settings import settings_for
 from meanmax.study.paper.tables import SCHEMES
+from meanmax.study.runs.machine import revision_notes
+from meanmax.study.runs.row import Row, plain
+from meanmax.study.settings.settings import settings_for
+from meanmax.study.stats.cells import Selected, select
+from meanmax.study.stats.comparison import BASELINE, compare
 
 AGGRS = ("lp", "poly", "softmax")
 SETTINGS = "published"

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from meanmax.study.stats.comparison import (BASELINE, Comparison)
-from meanmax.study.stats.paired import (Paired, reachable)
-from meanmax.study.paper.paper_tables import paper_value
-from meanmax.study.runs.plain import plain
-from meanmax.study.stats.verdict import (ALPHA, ONE_SPLIT)
+from meanmax.study.paper.tables import paper_value
+from meanmax.study.runs.row import plain
+from meanmax.study.stats.comparison import BASELINE, Comparison
+from meanmax.study.stats.paired import Paired, reachable
+from meanmax.study.stats.verdict import ALPHA, ONE_SPLIT
 
 
 @dataclass(frozen=True)

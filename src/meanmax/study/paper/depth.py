@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from meanmax.study.paper.tables import AGGRS
 from meanmax.study.runs.execute import DataRef
 from meanmax.study.runs.plan import Plan
 from meanmax.study.runs.row import Row
-from meanmax.study.stats.selection import (scores, select)
 from meanmax.study.settings.settings import settings_for
-from meanmax.study.paper.tables import AGGRS
+from meanmax.study.stats.cells import scores, select
 
 DEPTHS = (2, 3, 4, 6, 8)
 SETS = ("cora", "citeseer", "pubmed")

@@ -2,13 +2,17 @@ r"""What happened epoch by epoch in the runs of a comparison, small enough for a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from meanmax.study.report.groups import Group
-from meanmax.study.report.lines import (colour, parameter_name)
+from meanmax.study.paper.depth import SETS, SPLITS, Depth, by_depth, comparable
+from meanmax.study.paper.tables import AGGRS
+from meanmax.study.report.lines import Group, colour, parameter_name
+from meanmax.study.runs.row import Row
+from meanmax.study.stats.paired import FEW
 
 POINTS = 200
 r"""At most so many epochs of a curve are on the page."""
@@ -115,3 +119,124 @@ def _rounded(values: np.ndarray) -> list[float | None]:
     scale = 10.0 ** np.clip(3 - np.floor(np.log10(size)), 0, 22)  # powers of ten that are exact
     listed: list[float] = (np.rint(values * scale) / scale).tolist()
     return [value if good else None for value, good in zip(listed, finite.tolist(), strict=True)]
+
+
+def depths(rows: Sequence[Row]) -> dict[str, Any] | None:
+    r"""A chart for each data set that was run at several depths, or :obj:`None`.
+
+    The runs are those of :mod:`meanmax.study.paper.depth`; a line is the mean over splits with the
+    least and the largest score.
+
+    Args:
+        rows (sequence): The runs of the page.
+    """
+    charts = []
+    for data in SETS:
+        points = comparable(by_depth(rows, data))
+        if len({point.layers for point in points}) > 1:
+            lines = [_line(aggr, [p for p in points if p.aggr == aggr]) for aggr in AGGRS]
+            splits = max(len(point.scores) for point in points)
+            title = f"{data} ({splits} split{'' if splits == 1 else 's'})"
+            charts.append({"title": title, "axis": "layers", "lines": [x for x in lines if x["x"]]})
+    return {"id": "depths", "charts": charts, "wanted": SPLITS} if charts else None
+
+
+def _line(aggr: str, points: Sequence[Depth]) -> dict[str, Any]:
+    return {
+        "aggr": aggr,
+        "label": aggr,
+        "colour": colour(aggr, list(AGGRS)),
+        "runs": sum(len(point.scores) for point in points),  # at all depths together
+        "x": [point.layers for point in points],
+        "mid": [round(point.mean, 2) for point in points],
+        "low": [round(min(point.scores), 2) for point in points],
+        "high": [round(max(point.scores), 2) for point in points],
+    }
+
+
+TICKS = 6
+r"""At most so many marks on the axis, so that their numbers fit on a phone."""
+
+
+def forest(lines: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
+    r"""Positions on a common axis that holds 0, or :obj:`None` if there is no difference to show.
+
+    Positions are percents of the width: the plot then fits any screen while its text keeps its
+    size. Lines of few splits have no interval.
+
+    Args:
+        lines (iterable): Lines with :obj:`difference`, :obj:`low`, :obj:`high`, :obj:`gain` (the
+            paper's difference), any of them :obj:`None`, their number of :obj:`pairs`, and what
+            labels them.
+    """
+    shown = [line for line in lines if line["difference"] is not None]
+    if not shown:
+        return None
+    shown = [_without_interval(line) if line["pairs"] < FEW else line for line in shown]
+    values = [
+        line[name]
+        for line in shown
+        for name in ("difference", "low", "high", "gain")
+        if line[name] is not None
+    ]
+    step, first, last = axis(values)
+
+    def at(value: float | None) -> float | None:
+        if value is None:
+            return None
+        return round(4 + 92 * (value - first) / (last - first), 2)
+
+    count = round((last - first) / step)
+    ticks = [first + number * step for number in range(count + 1)]
+    zero = round(-first / step)
+    places = max(0, -math.floor(math.log10(step) + 1e-9))
+    return {
+        "zero": at(0.0),
+        "ticks": [
+            # Every other one goes where there is little room, never 0.
+            {"at": at(tick), "text": _signed(tick, places), "minor": (number - zero) % 2 == 1}
+            for number, tick in enumerate(ticks)
+        ],
+        "lines": [
+            {
+                **line,
+                "few": line["pairs"] < FEW,
+                "x": at(line["difference"]),
+                "from": at(line["low"]),
+                "to": at(line["high"]),
+                "paper_x": at(line["gain"]),
+            }
+            for line in shown
+        ],
+    }
+
+
+def axis(values: Sequence[float]) -> tuple[float, float, float]:
+    r"""The step, the begin and the end of an axis with round marks that holds 0 and the values.
+
+    Example:
+        >>> axis([-1.3, 0.4])
+        (0.5, -1.5, 0.5)
+        >>> axis([0.0])
+        (0.5, -0.5, 0.5)
+
+    Args:
+        values (sequence): Finite numbers.
+    """
+    low, high = min(0.0, *values), max(0.0, *values)
+    if low == high:
+        return 0.5, -0.5, 0.5
+    rough = (high - low) / (TICKS - 2)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return step, first * step, last * step
+
+
+def _without_interval(line: dict[str, Any]) -> dict[str, Any]:
+    return {**line, "low": None, "high": None}
+
+
+def _signed(value: float, places: int) -> str:
+    text = f"{value:+.{places}f}".replace("-", "−")
+    return "0" if round(value, places) == 0 else text

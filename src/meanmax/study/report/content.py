@@ -6,22 +6,31 @@ from collections.abc import Sequence
 from typing import Any
 
 from meanmax.data.splits import SCHEMES
-from meanmax.study.stats.comparison import BASELINE
-from meanmax.study.paper.paper_tables import paper_counts
+from meanmax.study.paper.tables import PPI_GO, paper_counts
+from meanmax.study.report.charts import charts, depths, forest
+from meanmax.study.report.evidence import Arrays, Evidence
+from meanmax.study.report.lines import Group, compared, groups, lines
+from meanmax.study.report.overview import (
+    Made,
+    all_differences,
+    caveat,
+    headings,
+    matrices,
+    sentences,
+    told,
+)
+from meanmax.study.report.provenance import (
+    command,
+    failures,
+    machine,
+    needs_place,
+    setting,
+    settings_table,
+    span,
+)
+from meanmax.study.report.scatter import KnownNodes, scatter, with_points
 from meanmax.study.runs.row import Row
-from meanmax.study.paper.tables import PPI_GO
-from meanmax.study.report.arrays import Arrays
-from meanmax.study.report.commands import (command, needs_place)
-from meanmax.study.report.depths import depths
-from meanmax.study.report.differences import forest
-from meanmax.study.report.evidence import Evidence
-from meanmax.study.report.groups import (Group, groups)
-from meanmax.study.report.lines import (compared, lines)
-from meanmax.study.report.nodes import KnownNodes
-from meanmax.study.report.overview import (Made, all_differences, caveat, headings, matrices, sentences, told)
-from meanmax.study.report.provenance import (failures, machine, setting, settings_table, span)
-from meanmax.study.report.scatter import (scatter, with_points)
-from meanmax.study.report.charts import charts
+from meanmax.study.stats.comparison import BASELINE
 
 OPEN = 6
 r"""Up to so many comparisons are open when the page is."""

@@ -2,17 +2,21 @@ r"""What figures and the page are made from: rows and artefacts, and nothing els
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from meanmax.study.store.curves import read_curves
-from meanmax.study.store.exports import read_rows
-from meanmax.study.runs.row import (Artefact, Row)
-from meanmax.study.stats.selection import (Selected, select)
+import numpy as np
+
+from meanmax.study.report.charts import CURVES, LEARNED
+from meanmax.study.runs.row import Artefact, Row
 from meanmax.study.settings.settings import settings_for
-from meanmax.study.store.store import Store
+from meanmax.study.stats.cells import Selected, select
+from meanmax.study.store.exports import read_curves, read_rows
+from meanmax.study.store.store import Store, StoreError
 
 
 @dataclass(frozen=True)
@@ -104,3 +108,58 @@ def good(selected: Selected, backbone: str, aggr: str) -> list[Row]:
 
 def _none(key: str) -> Artefact | None:
     return None
+
+
+class Arrays:
+    r"""Reads artefacts and keeps what is small of them.
+
+    Args:
+        evidence (Evidence): Where they come from.
+    """
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self.problems: dict[str, str] = {}
+        self._curves: dict[str, dict[str, np.ndarray] | None] = {}
+        self._path: Callable[[str], Path] | None = None
+        if evidence.folder is not None:
+            self._path = Store(evidence.folder, create=False).artefact_path
+
+    def artefact(self, key: str) -> Artefact | None:
+        r"""All arrays of a run. One that is damaged becomes a problem, not the end of the page."""
+        try:
+            return self.evidence.artefact(key)
+        except StoreError as error:
+            self.problems[key] = str(error)
+            return None
+
+    def curves(self, key: str) -> dict[str, np.ndarray] | None:
+        r"""What a run has for each epoch."""
+        if key not in self._curves:
+            self._curves[key] = self._some(key, _is_curve)
+        return self._curves[key]
+
+    def has(self, key: str) -> bool:
+        r"""Whether a run has an artefact in the store."""
+        return self._path is not None and self._path(key).exists()
+
+    def array(self, key: str, name: str) -> np.ndarray | None:
+        r"""One array of a run, or :obj:`None`."""
+        return (self._some(key, name.__eq__) or {}).get(name)
+
+    def _some(self, key: str, wanted: Callable[[str], bool]) -> dict[str, np.ndarray] | None:
+        r"""Some arrays alone: to unpack the embeddings of 800 runs takes a minute."""
+        if self._path is not None:
+            try:
+                with np.load(self._path(key), allow_pickle=False) as file:
+                    return {name: file[name] for name in file.files if wanted(name)}
+            except FileNotFoundError:
+                return None
+            except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error):
+                pass  # what is wrong with it is said below
+        found = self.artefact(key)
+        return found and {name: array for name, array in found.items() if wanted(name)}
+
+
+def _is_curve(name: str) -> bool:
+    return name in CURVES or name.startswith(LEARNED)

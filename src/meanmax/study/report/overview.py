@@ -7,15 +7,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from meanmax.study.paper.claims import (claims, summary)
-from meanmax.study.stats.comparison import Comparison
-from meanmax.study.paper.paper_tables import paper_heading
-from meanmax.study.paper.tables import (BACKBONES, PPI_GO, SCHEMES)
-from meanmax.study.stats.verdict import CAVEAT
-from meanmax.study.report.differences import forest
-from meanmax.study.report.groups import (Group, aggr_place)
-from meanmax.study.report.lines import main_table
+from meanmax.study.paper.claims import claims, summary
+from meanmax.study.paper.tables import BACKBONES, PPI_GO, SCHEMES, paper_heading
+from meanmax.study.report.charts import forest
+from meanmax.study.report.lines import Group, aggr_place, main_table
 from meanmax.study.report.provenance import setting
+from meanmax.study.stats.comparison import Comparison
+from meanmax.study.stats.verdict import CAVEAT
 
 SPOKEN = 3
 r"""Up to so many comparisons without a paper's table are told at the top."""

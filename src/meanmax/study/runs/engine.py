@@ -12,8 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 
 from joblib import cpu_count
 
-from meanmax.study.runs.outcome import (EngineError, Lost, Outcome, R, T, attempt)
-from meanmax.study.runs.process_pool import ProcessPool
+from meanmax.study.runs.process_pool import EngineError, Lost, Outcome, ProcessPool, R, T, attempt
 from meanmax.study.runs.ray import RayPool
 
 __all__ = ["ENGINES", "EngineError", "Lost", "Outcome", "in_parallel"]

@@ -2,8 +2,10 @@ r"""One run: from its specification to its row and artefact, whatever the model 
 
 from __future__ import annotations
 
+import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -12,21 +14,230 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.optimize import linear_sum_assignment
+from sklearn.cluster import KMeans
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+from sklearn.metrics.cluster import contingency_matrix
+from torch import Tensor
 
-from meanmax.data import (Dataset, fingerprint, load, make_split)
-from meanmax.study.runs.classifier_of import params_of
-from meanmax.study.runs.clusters import cluster_scores
-from meanmax.study.runs.machine import (commit, cpu_model, versions)
-from meanmax.study.runs.prepared import (Prepared, prepare)
-from meanmax.study.runs.quiet import (is_quiet, run_ended, was_quiet)
-from meanmax.study.runs.resume import (SpareCheckpoint, train_or_resume)
-from meanmax.study.runs.row import (Artefact, Result, Row, Status)
-from meanmax.study.runs.run_spec import (RunSpec, split_hash)
+from meanmax.data import Dataset, Split, fingerprint, load, make_split
 from meanmax.graph import Graph
-from meanmax.nn.models_init import Trainable
-from meanmax.train import (History, Schedule, TrainingError, train)
-from meanmax.train.classifier_model import (model_of, schedule_of)
+from meanmax.nn import Trainable
+from meanmax.study.runs.machine import commit, cpu_model, is_quiet, run_ended, versions, was_quiet
+from meanmax.study.runs.row import Artefact, Result, Row, RunSpec, Status, split_hash
+from meanmax.study.settings.settings import AGGREGATOR, KINDS, MODEL, STEPS_ON_AGGREGATORS, TRAINING
+from meanmax.train import (
+    Checkpoint,
+    CheckpointError,
+    History,
+    NodeClassifier,
+    Nodes,
+    Problem,
+    Sample,
+    Schedule,
+    TrainingError,
+    train,
+)
+from meanmax.train.classifier import model_of, schedule_of
+from meanmax.train.inputs import names_told_apart
 from meanmax.train.loop import OnEpoch
+from meanmax.train.problem import arrange, joined
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    r"""What a run needs of the data.
+
+    Args:
+        problem (Problem): Training and validation nodes; no other label is in it.
+        parts (dict): A sample for each of :obj:`"train"`, :obj:`"val"` and :obj:`"test"`; for one
+            graph also :obj:`"all"`, every node that has a label.
+        inductive (bool): Whether validation nodes are in graphs that training does not see.
+    """
+
+    problem: Problem
+    parts: dict[str, Sample]
+    inductive: bool
+
+
+def prepare(
+    dataset: Dataset,
+    split: Split,
+    *,
+    graph: Graph | None = None,
+    scale: bool = False,
+    batch_graphs: int = 2,
+    structure_channels: int | None = None,
+) -> Prepared:
+    r"""Makes the samples of a run, arranged as a :class:`~meanmax.NodeClassifier` would.
+
+    Args:
+        dataset (Dataset): The data.
+        split (Split): Which nodes train, validate and test.
+        graph (Graph, optional): :obj:`dataset.graph()`, if it is at hand. (default: :obj:`None`)
+        scale (bool, optional): Whether features are brought to a common scale: that of training
+            nodes if they are in graphs of their own, else of all nodes. (default: :obj:`False`)
+        batch_graphs (int, optional): Graphs per batch. (default: :obj:`2`)
+        structure_channels (int, optional): Channels of CAT's embeddings of several graphs;
+            :obj:`None` for other backbones. (default: :obj:`None`)
+    """
+    arranged = arrange(
+        dataset.x,
+        dataset.graph() if graph is None else graph,
+        _nodes(dataset, split.train),
+        _nodes(dataset, split.val) if split.val.numel() else None,
+        scale=scale,
+        batch_graphs=batch_graphs,
+        structure_channels=structure_channels,
+    )
+    problem = arranged.problem
+    parts = {"train": joined(problem.samples)}
+    if problem.val is not None:
+        parts["val"] = problem.val
+    parts["test"] = arranged.sample(_nodes(dataset, split.test))
+    if not arranged.inductive:
+        every = dataset.labelled.nonzero().view(-1)
+        parts["all"] = arranged.sample(_nodes(dataset, every))
+    return Prepared(problem, parts, arranged.inductive)
+
+
+def _nodes(dataset: Dataset, index: Tensor) -> Nodes:
+    return Nodes(index, dataset.y[index])
+
+
+class SpareCheckpoint(Checkpoint):
+    r"""A checkpoint that a run can do without: it goes on if the disk is full."""
+
+    def write(self, state: dict[str, Any]) -> None:
+        r"""Writes the state if that is possible."""
+        try:
+            super().write(state)
+        except (OSError, RuntimeError):  # torch has its own error for a file that does not grow
+            self._last = time.monotonic()
+
+
+def train_or_resume(
+    new_model: Callable[[], Trainable],
+    problem: Problem,
+    schedule: Schedule,
+    checkpoint: Checkpoint,
+    on_epoch: OnEpoch | None = None,
+) -> tuple[Trainable, History]:
+    r"""Trains a new model, from its checkpoint on if that is there.
+
+    A checkpoint that is damaged or does not fit is set aside, with the ending :obj:`.damaged`, and
+    training starts over.
+
+    Args:
+        new_model (callable): Makes the model, from the same seed each time.
+        problem (Problem): What to learn from and to validate on.
+        schedule (Schedule): How long and how fast.
+        checkpoint (Checkpoint): Where the state is kept.
+        on_epoch (callable, optional): Called after each epoch.
+    """
+    model = new_model()
+    try:
+        return model, train(model, problem, schedule, on_epoch, checkpoint)
+    except CheckpointError:
+        _set_aside(checkpoint.path)
+    model = new_model()
+    return model, train(model, problem, schedule, on_epoch, checkpoint)
+
+
+def _set_aside(path: Path) -> None:
+    with suppress(FileNotFoundError):  # a worker whose parent was killed may be at it still
+        path.replace(path.with_suffix(".damaged"))
+
+
+_OWN = set(NodeClassifier().get_params()) & set(KINDS)
+
+
+def classifier_of(
+    backbone: str, aggr: str, settings: Mapping[str, Any], *, seed: int = 0
+) -> NodeClassifier:
+    r"""The classifier that learns what :func:`~meanmax.study.runs.execute.execute` would learn
+    from the same data, split and seed.
+
+    Example:
+        >>> from meanmax.study.settings.settings import settings_for
+        >>> settings = settings_for("tuned", "gcn", "lp", "wine")
+        >>> classifier_of("gcn", "lp", settings).model_options
+        {'aggr_options': {'learn': True, 'per': 'layer', 'reparam': 'projected',
+        'shift': 'consistent', 'start': 1.05}}
+
+    Args:
+        backbone (str): The backbone.
+        aggr (str): The aggregator.
+        settings (mapping): What :func:`~meanmax.study.settings.settings.settings_for` gives.
+        seed (int, optional): Of everything that is drawn at random. (default: :obj:`0`)
+    """
+    params = _chosen(settings, _OWN) | {"scale": settings.get("scale", False)}
+    model = _chosen(settings, set(MODEL) - _OWN)
+    if options := _chosen(settings, set(AGGREGATOR)):
+        model["aggr_options"] = options
+    schedule = _chosen(settings, {*TRAINING, *STEPS_ON_AGGREGATORS} - _OWN)
+    return NodeClassifier(
+        backbone,
+        aggr,
+        **params,
+        model_options=model or None,
+        schedule_options=schedule or None,
+        seed=seed,
+    )
+
+
+def params_of(spec: RunSpec) -> dict[str, Any]:
+    r"""The parameters of the classifier of a run, from which its model and schedule are made.
+
+    Args:
+        spec (RunSpec): The run.
+    """
+    classifier = classifier_of(spec.backbone, spec.aggr, spec.settings, seed=spec.seed)
+    params: dict[str, Any] = classifier.get_params()
+    return params
+
+
+def class_names_of(dataset: Dataset) -> tuple[str, ...]:
+    r"""The names of what a classifier tells apart. A single label of 0 and 1 is two classes.
+
+    Args:
+        dataset (Dataset): The data.
+    """
+    return names_told_apart(dataset.class_names, dataset.y.dim())
+
+
+def _chosen(settings: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name in names}
+
+
+def cluster_scores(embedding: np.ndarray, classes: np.ndarray, seed: int = 0) -> dict[str, float]:
+    r"""The agreement of k-means clusters with classes, in percent: the accuracy under the best
+    assignment of clusters to classes, normalised mutual information, and the adjusted Rand index.
+
+    Args:
+        embedding (ndarray): :obj:`[num_nodes, channels]`.
+        classes (ndarray): :obj:`[num_nodes]`; there are as many clusters as classes.
+        seed (int, optional): Of the first centres, of which ten are tried. (default: :obj:`0`)
+    """
+    count = len(np.unique(classes))
+    found = KMeans(count, n_init=10, random_state=seed).fit_predict(embedding)
+    return {
+        "kmeans_accuracy": 100 * matched_accuracy(found, classes),
+        "kmeans_nmi": 100 * float(normalized_mutual_info_score(classes, found)),
+        "kmeans_ari": 100 * float(adjusted_rand_score(classes, found)),
+    }
+
+
+def matched_accuracy(found: np.ndarray, classes: np.ndarray) -> float:
+    r"""The share of nodes whose cluster is assigned to their class, at best.
+
+    Example:
+        >>> matched_accuracy(np.array([1, 1, 0, 0]), np.array([0, 0, 1, 0]))
+        0.75
+    """
+    counts = contingency_matrix(classes, found)
+    rows, columns = linear_sum_assignment(counts, maximize=True)
+    return float(counts[rows, columns].sum() / counts.sum())
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,23 @@ r"""Runs that are to be made: every combination, on the same splits for all."""
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from meanmax.data import (CATALOG, Dataset, fingerprint, make_split)
+import torch
+
+from meanmax.data import CATALOG, DataError, Dataset, fingerprint, make_split
 from meanmax.data.load import is_name
 from meanmax.data.splits import default_scheme
-from meanmax.study.runs.execute import (DataRef, Task)
-from meanmax.study.runs.run_spec import (RunSpec, split_hash)
-from meanmax.study.stats.selection import without_folder
-from meanmax.study.settings.settings import settings_for
+from meanmax.graph import Graph
+from meanmax.study.runs.execute import DataRef, Task, params_of
+from meanmax.study.runs.row import RunSpec, split_hash
+from meanmax.study.settings.settings import SettingsError, settings_for
+from meanmax.study.stats.cells import without_folder
+from meanmax.train.classifier import check_parameters, model_of, schedule_of
 
 
 @dataclass(frozen=True)
@@ -109,3 +114,49 @@ def _whole(scheme: str | None) -> str | None:
     if scheme is None or not scheme.startswith("file:"):
         return scheme
     return f"file:{Path(scheme.removeprefix('file:')).resolve()}"
+
+
+def check_splits(tasks: Sequence[Task], dataset: Dataset) -> None:
+    r"""A :class:`DataError` if a split has no nodes to choose or to judge models by.
+
+    Args:
+        tasks (sequence): Runs on one data set.
+        dataset (Dataset): The data.
+    """
+    for scheme, seed in {(task.scheme, task.spec.split_seed) for task in tasks}:
+        split = make_split(dataset, scheme, seed)
+        for part, nodes in (("validation", split.val), ("test", split.test)):
+            if nodes.numel() == 0:
+                raise DataError(
+                    f"split '{split.name}' of '{dataset.name}' has no {part} nodes: models are "
+                    f"chosen on validation nodes and judged on test nodes. Add some, or choose "
+                    f"another scheme with --split"
+                )
+
+
+def check_methods(tasks: Sequence[Task], dataset: Dataset) -> None:
+    r"""A :class:`SettingsError` if a method cannot be built or trained with its settings.
+
+    Args:
+        tasks (sequence): Runs on one data set.
+        dataset (Dataset): The data.
+    """
+    if dataset.task == "multiclass" and dataset.num_classes < 2:
+        raise SettingsError(
+            f"'{dataset.name}' has one class only ({', '.join(dataset.class_names)}): there is "
+            f"nothing to tell apart"
+        )
+    methods = {
+        (spec.backbone, spec.aggr, json.dumps(spec.settings)): spec
+        for spec in (task.spec for task in tasks)
+    }
+    pair = Graph.from_edge_index([[0, 1], [1, 0]], 2)
+    for (backbone, aggr, _), spec in methods.items():
+        try:
+            params = params_of(spec)
+            check_parameters(params)
+            schedule_of(params)
+            with torch.random.fork_rng(devices=[]):
+                model_of(params, 4, 2, num_nodes=2, graph=pair)
+        except (TypeError, ValueError) as error:
+            raise SettingsError(f"{backbone}+{aggr}: {error}") from error

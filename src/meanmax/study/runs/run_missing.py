@@ -9,10 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 
-from meanmax.study.runs.engine import (Outcome, in_parallel)
-from meanmax.study.runs.execute import (Task, execute, failed_row)
-from meanmax.study.runs.row import (Result, Row)
-from meanmax.study.store.store import (Store, StoreError)
+from meanmax.study.runs.engine import Outcome, in_parallel
+from meanmax.study.runs.execute import Task, execute, failed_row
+from meanmax.study.runs.row import Result, Row
+from meanmax.study.store.store import Store, StoreError
 
 POLL = 1.0  # seconds between two looks at what other processes have done
 

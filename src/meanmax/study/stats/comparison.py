@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from meanmax.study.stats.paired import (Paired, holm, paired)
-from meanmax.study.runs.plain import plain
-from meanmax.study.runs.row import Row
-from meanmax.study.stats.selection import (Selected, scores)
-from meanmax.study.stats.verdict import (Compared, verdict)
+from meanmax.study.runs.row import Row, plain
+from meanmax.study.stats.cells import Selected, scores
+from meanmax.study.stats.paired import Paired, holm, paired
+from meanmax.study.stats.verdict import Compared, verdict
 
 BASELINE = "none"
 

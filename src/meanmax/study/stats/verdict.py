@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from meanmax.study.stats.paired import (Paired, reachable)
+from meanmax.study.stats.paired import Paired, reachable
 
 ALPHA = 0.05
 r"""An adjusted p-value below this, and an interval without 0, make a difference."""

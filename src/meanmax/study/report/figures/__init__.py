@@ -1,8 +1,7 @@
 r"""Figures from stored runs, one to a file."""
 
-from meanmax.study.report.figures.request import (Asked, NothingToShow)
-from meanmax.study.report.figures.files import (DPI, FORMATS, write_figure)
-from meanmax.study.report.figures.kinds import (FIGURES, Kind, pictures)
+from meanmax.study.report.figures.kinds import FIGURES, Kind, pictures
+from meanmax.study.report.figures.request import DPI, FORMATS, Asked, NothingToShow, write_figure
 
 __all__ = [
     "DPI",

@@ -9,11 +9,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from meanmax.study.paper.depth import (DEPTHS, SETS, SPLITS, Depth, by_depth, comparable, overrides)
-from meanmax.study.store.store import DEFAULT_STORE
+from meanmax.study.paper.depth import DEPTHS, SETS, SPLITS, Depth, by_depth, comparable, overrides
 from meanmax.study.report.evidence import Evidence
 from meanmax.study.report.figures import style
-from meanmax.study.report.figures.request import (Asked, NothingToShow)
+from meanmax.study.report.figures.request import Asked, NothingToShow
+from meanmax.study.store.store import DEFAULT_STORE
 
 BACKBONE = "gcn"
 

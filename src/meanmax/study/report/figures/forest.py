@@ -9,12 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from meanmax.study.paper.claims import (Claim, claims)
-from meanmax.study.stats.paired import FEW
-from meanmax.study.paper.tables import (BACKBONES, PPI_GO, SETS, table)
+from meanmax.study.paper.claims import Claim, claims
+from meanmax.study.paper.tables import BACKBONES, PPI_GO, SETS, table
 from meanmax.study.report.evidence import Evidence
 from meanmax.study.report.figures import style
-from meanmax.study.report.figures.request import (Asked, NothingToShow)
+from meanmax.study.report.figures.request import Asked, NothingToShow
+from meanmax.study.stats.paired import FEW
 
 PPI = ("ppi", "ppi-go")
 

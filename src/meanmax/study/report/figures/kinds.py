@@ -9,13 +9,12 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from meanmax.study.report.evidence import Evidence
-from meanmax.study.report.figures.request import Asked
+from meanmax.study.report.figures.curves import losses, parameter
 from meanmax.study.report.figures.depth import depth
 from meanmax.study.report.figures.forest import forest
-from meanmax.study.report.figures.curves import losses
 from meanmax.study.report.figures.maxness import maxness
-from meanmax.study.report.figures.parameter import parameter
 from meanmax.study.report.figures.path import path
+from meanmax.study.report.figures.request import Asked
 from meanmax.study.report.figures.tsne import tsne
 
 

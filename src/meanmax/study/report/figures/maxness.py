@@ -6,11 +6,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from meanmax.study.stats.selection import Selected
 from meanmax.study.paper.tables import SETS
-from meanmax.study.report.evidence import (Evidence, good)
+from meanmax.study.report.evidence import Evidence, good
 from meanmax.study.report.figures import style
-from meanmax.study.report.figures.request import (Asked, NothingToShow)
+from meanmax.study.report.figures.request import Asked, NothingToShow
+from meanmax.study.stats.cells import Selected
 
 BACKBONE = "gcn"
 SPREAD = 0.8

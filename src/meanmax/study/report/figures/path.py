@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from meanmax.functional import (lp, polynomial, softmax)
+from meanmax.functional import lp, polynomial, softmax
 from meanmax.graph import Graph
 from meanmax.study.report.evidence import Evidence
 from meanmax.study.report.figures.request import Asked

@@ -3,17 +3,21 @@ r"""What a figure is asked to show, and what is said if there is nothing to show
 from __future__ import annotations
 
 import shlex
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import matplotlib
+from matplotlib.figure import Figure
+
 from meanmax.data.fetch.catalog import CATALOG
-from meanmax.study.stats.selection import Selected
-from meanmax.study.settings.settings import NAMES
-from meanmax.study.store.store import DEFAULT_STORE
 from meanmax.study.paper.tables import AGGRS
-from meanmax.study.report.evidence import (Evidence, good)
+from meanmax.study.report.evidence import Evidence, good
+from meanmax.study.settings.settings import NAMES
+from meanmax.study.stats.cells import Selected
+from meanmax.study.store.store import DEFAULT_STORE, reported
+from meanmax.train.files import replacing
 
 
 class NothingToShow(Exception):  # noqa: N818 - it is no error that runs are still to be made
@@ -141,3 +145,32 @@ def _commands(
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) or value is None else str(value)
+
+
+FORMATS = ("svg", "png")
+DPI = 200
+
+
+def write_figure(
+    figure: Figure, folder: Path, stem: str, formats: Iterable[str] = FORMATS, *, dpi: int = DPI
+) -> list[Path]:
+    r"""Writes a figure in each format; the files.
+
+    Args:
+        figure (Figure): The figure.
+        folder (Path): Where to; it is made.
+        stem (str): The name of the files without suffix.
+        formats (iterable, optional): Out of :obj:`FORMATS`. (default: both)
+        dpi (int, optional): Dots to an inch of what is no line: the whole PNG, and the points of
+            t-SNE in the SVG. (default: :obj:`200`)
+    """
+    paths = []
+    for kind in formats:
+        path = folder / f"{stem}.{kind}"
+        metadata = {"Date": None} if kind == "svg" else None
+        # Letters stay letters, and identifiers do not change from one run to the next.
+        style = matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "meanmax"})
+        with reported(path), replacing(path) as temporary, style:
+            figure.savefig(temporary, format=kind, dpi=dpi, metadata=metadata)
+        paths.append(path)
+    return paths

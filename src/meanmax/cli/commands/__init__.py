@@ -1,0 +1,1 @@
+r"""The commands, one file each."""

@@ -1,0 +1,1 @@
+r"""Readers of the benchmarks and of data that comes with libraries."""

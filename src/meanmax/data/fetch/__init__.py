@@ -1,0 +1,1 @@
+r"""Files of the benchmarks: names, pins, downloads."""

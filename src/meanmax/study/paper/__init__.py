@@ -1,0 +1,1 @@
+r"""The paper's tables, the ablation and the depth runs."""

@@ -1,0 +1,1 @@
+r"""Runs: planned, executed in parallel, described by rows."""

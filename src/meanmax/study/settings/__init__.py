@@ -1,0 +1,1 @@
+r"""Settings of runs: rules, files and the search for them."""

@@ -1,0 +1,1 @@
+r"""What rows support: cells, paired comparisons, verdicts."""

@@ -1,0 +1,1 @@
+r"""Where runs are kept, exported and merged."""
