@@ -8,19 +8,14 @@ import pytest
 
 ORDER = (
     "graph",
-    "kernels",
+    "ops",
     "functional",
-    "aggregators",
-    "layers",
-    "models",
+    "aggr",
+    "nn",
     "data",
-    "partition",
-    "training",
-    "distributed",
-    "batching",
-    "experiments",
-    "report",
-    "bench",
+    "train",
+    "scale",
+    "study",
     "cli",
     "__main__",
 )
@@ -37,17 +32,17 @@ def test_parts_import_only_from_their_left():
     "source",
     [
         "import meanmax.nn.gcn",
-        "import os, meanmax.nn as layers",
+        "import os, meanmax.nn as nn",
         "from meanmax.nn import GCNConv",
-        "from meanmax import layers",
-        "from ..layers.gcn import GCNConv",
-        "from .. import layers",
+        "from meanmax import nn",
+        "from ..nn.gcn import GCNConv",
+        "from .. import nn",
         "def f():\n    from meanmax.nn import GCNConv",
         "import typing\nif typing.TYPE_CHECKING:\n    from meanmax.nn import GCNConv",
         "import importlib\nimportlib.import_module('meanmax.nn.gcn')",
         "import importlib as il\nil.import_module(name='meanmax.nn')",
-        "from importlib import import_module\nimport_module('..layers', 'meanmax.functional')",
-        "from importlib import import_module\nimport_module('..layers', package=__package__)",
+        "from importlib import import_module\nimport_module('..nn', 'meanmax.functional')",
+        "from importlib import import_module\nimport_module('..nn', package=__package__)",
         "__import__('meanmax.nn')",
     ],
 )
@@ -55,13 +50,13 @@ def test_an_import_from_the_right_is_found(tmp_path, source):
     package = fake_package(tmp_path, {"functional/lp.py": f"x = 1\n{source}\n"})
     (found,) = offenders(package)
     assert found.startswith(f"meanmax/functional/lp.py:{2 + source.count(chr(10))}: ")
-    assert found.endswith("'functional' may not import from 'layers', which stands to its right")
+    assert found.endswith("'functional' may not import from 'nn', which stands to its right")
 
 
 def test_imports_from_the_left_and_from_elsewhere_pass(tmp_path):
     source = (
-        "import importlib\nimport layers\nfrom meanmax import graph\nfrom . import sums\n"
-        "from .sums import total\nfrom ..kernels.form import Form\nimport torch_geometric.data\n"
+        "import importlib\nimport nn\nfrom meanmax import graph\nfrom . import sums\n"
+        "from .sums import total\nfrom ..ops.form import Form\nimport torch_geometric.data\n"
         "import meanmax.ops\nimportlib.import_module('scipy.sparse')\n"
     )
     package = fake_package(
@@ -69,7 +64,7 @@ def test_imports_from_the_left_and_from_elsewhere_pass(tmp_path):
         {
             "functional/__init__.py": "from .lp import lp\nfrom . import sums\n",
             "functional/lp.py": source,
-            "layers.py": "from .functional import lp\nfrom meanmax.functional import lp\n",
+            "nn.py": "from .functional import lp\nfrom meanmax.functional.lp import lp\n",
         },
     )
     assert offenders(package) == []
@@ -77,15 +72,15 @@ def test_imports_from_the_left_and_from_elsewhere_pass(tmp_path):
 
 def test_the_root_is_to_the_right_of_every_part(tmp_path):
     files = {
-        "kernels/form.py": "from meanmax import Graph\n",
+        "ops/form.py": "from meanmax import Graph\n",
         "cli/__init__.py": "import meanmax\n",
-        "bench.py": "from . import *\n",
+        "study.py": "from . import *\n",
     }
     found = offenders(fake_package(tmp_path, files))
     assert [line.split(": ")[0] for line in found] == [
-        "meanmax/bench.py:1",
         "meanmax/cli/__init__.py:1",
-        "meanmax/kernels/form.py:1",
+        "meanmax/ops/form.py:1",
+        "meanmax/study.py:1",
     ]
     assert all("meanmax/__init__.py, which may import everything" in line for line in found)
 
@@ -159,7 +154,7 @@ def imported_modules(tree: ast.AST, own_package: str) -> Iterator[tuple[int, str
             module = absolute("." * node.level + (node.module or ""), own_package)
             if "." in module:
                 yield node.lineno, module
-            else:  # `from meanmax import layers` names the part after the import
+            else:  # `from meanmax import nn` names the part after the import
                 for alias in node.names:
                     is_part = alias.name in ORDER
                     yield node.lineno, f"{module}.{alias.name}" if is_part else module

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from meanmax.graph import Graph
-from meanmax.ops import Form, neighbour_max, tilted_aggregate, weighted_sum
+from meanmax.ops import AggregationSpec, neighbour_max, tilted_aggregate, weighted_sum
 from meanmax.ops.autograd import own_weight, row_totals, with_heads
 from meanmax.ops.scaling import LARGEST_FEATURE, NotFiniteError, saturate
 from meanmax.ops.spec import (
@@ -272,7 +272,7 @@ def tilted(
     x: Tensor,
     graph: Graph,
     theta: float | Tensor,
-    form: Form,
+    form: AggregationSpec,
     *,
     weight: Tensor | None,
     sign: Sign = "shift",
@@ -347,7 +347,7 @@ def lp(
         >>> lp(x, graph, 1.0)[3], lp(x, graph, 100.0)[3]
         (tensor([7.]), tensor([4.]))
     """
-    form = Form("lp", shift=shift)
+    form = AggregationSpec("lp", shift=shift)
     out: Tensor = tilted(x, graph, p, form, weight=weight, sign=sign, mu=mu, backend=backend)
     return out
 
@@ -400,7 +400,7 @@ def polynomial(
         >>> polynomial(x, graph, 0.0)[3], polynomial(x, graph, 100.0)[3]
         (tensor([3.]), tensor([6.]))
     """
-    form = Form("polynomial", normalize=normalize)
+    form = AggregationSpec("polynomial", normalize=normalize)
     out: Tensor = tilted(x, graph, alpha, form, weight=weight, sign=sign, mu=mu, backend=backend)
     return out
 
@@ -448,7 +448,7 @@ def softmax(
         >>> softmax(x, graph, 1.0)[3]
         tensor([1.5752])
     """
-    form = Form("softmax", normalize=normalize)
+    form = AggregationSpec("softmax", normalize=normalize)
     out: Tensor = tilted(x, graph, gamma, form, weight=weight, backend=backend)
     return out
 

@@ -12,7 +12,7 @@ from meanmax.study.report.page import write_report
 from meanmax.study.runs.row import Result
 from meanmax.study.store.store import Store
 
-from ..report.made_pages import ATTACK, hostile_store, run
+from ..study.report.made_pages import ATTACK, hostile_store, run
 
 sync_api = pytest.importorskip(
     "playwright.sync_api", reason="needs the extra browser: make test-browser"

@@ -5,7 +5,7 @@ from click.testing import CliRunner
 from meanmax.cli import main
 from meanmax.study.store.store import Store
 
-from ..report.made_pages import ATTACK, fill
+from ..study.report.made_pages import ATTACK, fill
 
 
 def invoke(*args):

@@ -108,7 +108,7 @@ def test_damaged_text():
 def cora_text():
     """Writes the graph as cora.content and cora.cites, papers sorted by number."""
     dataset = read_citation("cora", planetoid_contents("cora"))
-    papers = files("meanmax.data").joinpath("cora_order.txt").read_text().split()
+    papers = files("meanmax.data.benchmarks").joinpath("cora_order.txt").read_text().split()
     words = (dataset.x.to_dense() > 0).to(torch.int8).tolist()
     rows = {
         int(paper): "\t".join([paper, *map(str, row), CLASSES[label]])

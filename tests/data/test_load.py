@@ -35,7 +35,7 @@ def own(monkeypatch):
         asked.append(path)
         return load("karate")
 
-    monkeypatch.setattr("meanmax.data.readers.read_own", read_own)
+    monkeypatch.setattr("meanmax.data.readers.read.read_own", read_own)
     return asked
 
 

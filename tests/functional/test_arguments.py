@@ -7,7 +7,7 @@ import torch
 
 from meanmax import Graph, functional, use_backend
 
-from ..kernels.cases import (
+from ..ops.cases import (
     DEFAULT_FORMS,
     LOWER,
     default_form,

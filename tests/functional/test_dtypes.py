@@ -5,7 +5,7 @@ import torch
 
 from meanmax import Graph, functional
 
-from ..kernels.cases import DEFAULT_FORMS, default_form, every_backend, messy_edges, normal
+from ..ops.cases import DEFAULT_FORMS, default_form, every_backend, messy_edges, normal
 
 GRAPH = Graph.from_edge_index(messy_edges(), 30)
 half = pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["half", "bfloat"])

@@ -6,7 +6,7 @@ from torch.autograd import gradcheck
 
 from meanmax import Graph, functional
 
-from ..kernels.cases import (
+from ..ops.cases import (
     both_dtypes,
     every_backend,
     fast_backend,

@@ -6,7 +6,7 @@ import torch
 
 from meanmax import Graph, functional
 
-from ..kernels.cases import every_backend, messy_edges, messy_weight, normal, star
+from ..ops.cases import every_backend, messy_edges, messy_weight, normal, star
 
 EDGES = messy_edges()
 WEIGHT = messy_weight(EDGES).double()

@@ -12,7 +12,7 @@ from meanmax.graph import SparseFeatures
 from meanmax.graph.views import RowsGraph
 from meanmax.nn.receptive_field import Field
 from meanmax.train import Nodes, Problem, Sample, Schedule, loop, train
-from meanmax.train.problem import NarrowSample, narrowed
+from meanmax.train.problem import FieldSample, narrowed
 
 NODES = 300
 BACKBONES = ("gcn", "masked_gcn", "gat", "cat", "sage", "gin")
@@ -59,7 +59,7 @@ def test_field_equals_whole(backbone, aggr, nonlinear, layers, weighted, sparse)
     given = sample(sparse=sparse, weighted=weighted)
     model = model_of(backbone, aggr, layers, nonlinear=nonlinear)
     narrow = narrowed(Problem([given]), model).samples[0]
-    assert isinstance(narrow, NarrowSample)
+    assert isinstance(narrow, FieldSample)
     loss, grads, hits = outcome(model, given)
     found, found_grads, found_hits = outcome(model, narrow)
     torch.testing.assert_close(found, loss, rtol=1e-10, atol=1e-12)
@@ -76,7 +76,7 @@ def test_skips_and_layer_norms(backbone, skip):
     given = sample(sparse=True, weighted=False)
     model = model_of(backbone, "softmax", 3, skip=skip, norm="layer")
     narrow = narrowed(Problem([given]), model).samples[0]
-    assert isinstance(narrow, NarrowSample)
+    assert isinstance(narrow, FieldSample)
     loss, grads, _ = outcome(model, given)
     found, found_grads, _ = outcome(model, narrow)
     torch.testing.assert_close(found, loss)
@@ -170,7 +170,7 @@ def test_features_of_half_precision(dtype):
     half = replace(given, x=given.x.to(dtype))
     model = model_of("gcn", "none").float()
     narrow = narrowed(Problem([half]), model).samples[0]
-    assert isinstance(narrow, NarrowSample)
+    assert isinstance(narrow, FieldSample)
     torch.testing.assert_close(outcome(model, narrow)[0], outcome(model, half)[0])
 
 
@@ -183,7 +183,7 @@ def test_labelled_nodes_without_neighbours_and_words():
     for backbone in BACKBONES:
         model = model_of(backbone, "softmax")
         narrow = narrowed(Problem([given]), model).samples[0]
-        assert isinstance(narrow, NarrowSample)
+        assert isinstance(narrow, FieldSample)
         torch.testing.assert_close(outcome(model, narrow)[0], outcome(model, given)[0])
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from meanmax import Graph, SparseFeatures
-from meanmax.nn import build_peer, pyg_baselines
+from meanmax.nn import build_pyg_baseline, pyg_baselines
 from tests.nn.graphs import NUM_NODES, awkward_edges, edge_weights, features
 
 CHANNELS = 6
@@ -21,7 +21,7 @@ def graph():
 
 def peer_of(backbone, peer, graph):
     torch.manual_seed(0)
-    return build_peer(backbone, peer, CHANNELS, 16, 4, graph=graph)
+    return build_pyg_baseline(backbone, peer, CHANNELS, 16, 4, graph=graph)
 
 
 def test_edges_are_prepared_once_and_weights_with_a_gradient_each_time(graph, monkeypatch):

@@ -13,7 +13,7 @@ from torch_geometric.nn.aggr import PowerMeanAggregation, SoftmaxAggregation
 
 from meanmax import Graph, build_model
 from meanmax.data import load
-from meanmax.nn import PEERS, NodeModel, PeerModel, Trainable, build_peer
+from meanmax.nn import PYG_BASELINES, NodeModel, PyGBaseline, Trainable, build_pyg_baseline
 from tests.nn.graphs import NUM_NODES, awkward_edges, edge_weights, features
 
 CHANNELS, HIDDEN, CLASSES = 6, 16, 4
@@ -28,7 +28,7 @@ def graph():
 
 def peer_of(backbone, peer, graph, **options):
     torch.manual_seed(0)
-    return build_peer(backbone, peer, CHANNELS, HIDDEN, CLASSES, graph=graph, **options)
+    return build_pyg_baseline(backbone, peer, CHANNELS, HIDDEN, CLASSES, graph=graph, **options)
 
 
 def by_hand(backbone, peer):
@@ -96,7 +96,7 @@ def digits():
 def test_learns_on_digits(backbone, peer, digits):
     x, graph, y = digits
     torch.manual_seed(0)
-    model = build_peer(backbone, peer, x.size(1), 32, 10, dropout=0.2, graph=graph)
+    model = build_pyg_baseline(backbone, peer, x.size(1), 32, 10, dropout=0.2, graph=graph)
     start = model.learned()
     groups = [{"params": model.other_parameters()}, {"params": model.aggregator_parameters()}]
     optimizer = torch.optim.Adam(groups, lr=0.01)
@@ -178,10 +178,10 @@ def test_reset_goes_back_to_the_start(backbone, peer, graph):
 
 def test_training_takes_ours_and_theirs(graph):
     model = peer_of("gcn", "pna", graph)
-    assert isinstance(model, Trainable) and isinstance(model, PeerModel)
+    assert isinstance(model, Trainable) and isinstance(model, PyGBaseline)
     assert isinstance(build_model("gcn", "lp", CHANNELS, HIDDEN, CLASSES), Trainable)
     for name in ("forward", "hidden", "embed", "maxness", "learned", "extra_loss"):
-        ours, theirs = (inspect.signature(getattr(kind, name)) for kind in (NodeModel, PeerModel))
+        ours, theirs = (inspect.signature(getattr(kind, name)) for kind in (NodeModel, PyGBaseline))
         assert ours == theirs
     x = features(CHANNELS)
     assert model.maxness(x, graph) == {} and model.extra_loss(graph) is None
@@ -207,7 +207,7 @@ def test_wrong_arguments(arguments, options, message, graph):
 
 
 def test_wrong_inputs(graph):
-    assert PEERS == ("pyg-softmax", "pyg-powermean", "pna")
+    assert PYG_BASELINES == ("pyg-softmax", "pyg-powermean", "pna")
     with pytest.raises(ValueError, match=r"must be a meanmax.Graph \(got Tensor\)"):
         peer_of("gcn", "pna", awkward_edges())
     with pytest.raises(ValueError, match="the graph has no edges"):

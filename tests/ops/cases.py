@@ -17,7 +17,7 @@ LOWER = {"lp": 1.0, "polynomial": 0.0, "softmax": 0.0}
 
 
 @dataclass(frozen=True)
-class Form:
+class AggregationSpec:
     """One aggregator with its options."""
 
     kind: str
@@ -37,7 +37,7 @@ class Form:
 
 def _forms(kind, **options):
     return [
-        Form(kind, tuple(zip(options, values, strict=True)))
+        AggregationSpec(kind, tuple(zip(options, values, strict=True)))
         for values in product(*options.values())
     ]
 
@@ -49,9 +49,9 @@ FORMS = [
     *_forms("softmax", normalize=NORMALIZE),
 ]
 DEFAULT_FORMS = [
-    Form("lp", (("shift", "consistent"), ("sign", "shift"))),
-    Form("polynomial", (("normalize", "weighted"), ("sign", "shift"))),
-    Form("softmax", (("normalize", "weighted"),)),
+    AggregationSpec("lp", (("shift", "consistent"), ("sign", "shift"))),
+    AggregationSpec("polynomial", (("normalize", "weighted"), ("sign", "shift"))),
+    AggregationSpec("softmax", (("normalize", "weighted"),)),
 ]
 
 every_form = pytest.mark.parametrize("form", FORMS, ids=str)

@@ -25,13 +25,13 @@ graph = meanmax.Graph.from_edge_index([[0, 1, 2], [3, 3, 3]], 4)
 x = torch.tensor([[0.0], [1.0], [2.0], [0.0]])
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    outs = [meanmax.functional(x, graph, 1.0) for _ in range(3)]
+    outs = [meanmax.functional.softmax(x, graph, 1.0) for _ in range(3)]
     largest = meanmax.functional.max(x, graph)
 messages = [str(w.message) for w in caught if "numba" in str(w.message)]
 assert len(messages) == 1 and "slower torch backend" in messages[0], messages
 assert abs(outs[2][3].item() - 1.5752104) < 1e-5 and largest[3].item() == 2
 try:
-    meanmax.functional(x, graph, 1.0, backend="numba")
+    meanmax.functional.softmax(x, graph, 1.0, backend="numba")
 except ValueError as error:
     assert "needs numba" in str(error) and "backend='torch'" in str(error)
 else:

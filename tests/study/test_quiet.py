@@ -23,6 +23,6 @@ def test_load_of_own_runs_is_no_load(monkeypatch, load, threads, ended, was, now
     machine._ended.clear()
     if ended is not None:
         machine._ended.append(1000.0 - ended)
-    assert machine.was_quiet(threads) == was
-    assert machine.is_quiet(threads) == now
+    assert machine.was_idle(threads) == was
+    assert machine.is_idle(threads) == now
     machine._ended.clear()

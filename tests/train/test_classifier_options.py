@@ -8,7 +8,7 @@ import torch
 
 from meanmax import NodeClassifier
 from meanmax.data import load, make_split
-from meanmax.nn import PEERS
+from meanmax.nn import PYG_BASELINES
 from meanmax.train import Checkpoint, CheckpointError
 
 
@@ -63,11 +63,11 @@ def test_wrong_schedule_options(wine, options, message):
         quick(schedule_options=options).fit(*wine)
 
 
-@pytest.mark.parametrize("peer", PEERS)
+@pytest.mark.parametrize("peer", PYG_BASELINES)
 def test_peers_by_name(wine, peer, tmp_path):
     graph, x, y, train, val = wine
     model = quick(aggr=peer, epochs=40).fit(*wine)
-    assert type(model.model_).__name__ == "PeerModel"
+    assert type(model.model_).__name__ == "PyGBaseline"
     assert model.score(graph, x, y) > 0.8
     assert model.maxness(graph, x) == {}
     model.save(tmp_path / "peer.zip")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from meanmax.train.schedule import Selection
+from meanmax.train.schedule import EarlyStopping
 
 EPOCHS = [(1.0, 0.5), (0.9, 0.5), (0.95, 0.6), (0.8, 0.55), (0.8, 0.6), (0.7, 0.6)]  # loss, score
 
@@ -16,12 +16,12 @@ EPOCHS = [(1.0, 0.5), (0.9, 0.5), (0.95, 0.6), (0.8, 0.55), (0.8, 0.6), (0.7, 0.
     ],
 )
 def test_which_epochs_are_kept(select, kept):
-    selection = Selection(select, patience=10)
+    selection = EarlyStopping(select, patience=10)
     assert [i for i, epoch in enumerate(EPOCHS) if selection.keeps(*epoch)] == kept
 
 
 def test_patience_ends_the_search_and_starts_anew_with_a_better_epoch():
-    selection = Selection("loss", patience=2)
+    selection = EarlyStopping("loss", patience=2)
     seen = []
     for loss in (1.0, 1.1, 0.9, 1.0, 0.9, 0.5):
         selection.keeps(loss, 0.0)
@@ -30,7 +30,7 @@ def test_patience_ends_the_search_and_starts_anew_with_a_better_epoch():
 
 
 def test_both_waits_for_either():
-    selection = Selection("both", patience=2)
+    selection = EarlyStopping("both", patience=2)
     for loss, score in ((1.0, 0.5), (0.9, 0.4), (1.2, 0.6)):
         selection.keeps(loss, score)
     assert selection.waited == 0

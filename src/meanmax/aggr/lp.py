@@ -10,7 +10,7 @@ from meanmax import functional
 from meanmax.aggr.base import LearnableAggregation, Maybe
 from meanmax.aggr.parameter import Per, Reparam, Start
 from meanmax.graph import Graph
-from meanmax.ops.spec import Form, Shift, Sign, check_choice
+from meanmax.ops.spec import AggregationSpec, Shift, Sign, check_choice
 
 
 @final
@@ -100,7 +100,7 @@ class LpAggregation(LearnableAggregation):
         sign: Sign = "shift",
         edge_dropout: float = 0.0,
     ) -> None:
-        Form("lp", shift=shift)  # checks it
+        AggregationSpec("lp", shift=shift)  # checks it
         check_choice("sign", sign, get_args(Sign))
         super().__init__(
             "lp",

@@ -10,7 +10,7 @@ from meanmax import functional
 from meanmax.aggr.base import LearnableAggregation, Maybe
 from meanmax.aggr.parameter import Per, Reparam, Start
 from meanmax.graph import Graph
-from meanmax.ops.spec import Form, Normalize, Sign, check_choice
+from meanmax.ops.spec import AggregationSpec, Normalize, Sign, check_choice
 
 
 @final
@@ -102,7 +102,7 @@ class PolynomialAggregation(LearnableAggregation):
         sign: Sign = "shift",
         edge_dropout: float = 0.0,
     ) -> None:
-        Form("polynomial", normalize=normalize)  # checks it
+        AggregationSpec("polynomial", normalize=normalize)  # checks it
         check_choice("sign", sign, get_args(Sign))
         super().__init__(
             "polynomial",

@@ -10,7 +10,7 @@ from meanmax import functional
 from meanmax.aggr.base import LearnableAggregation, Maybe
 from meanmax.aggr.parameter import Per, Reparam, Start
 from meanmax.graph import Graph
-from meanmax.ops.spec import Form, Normalize
+from meanmax.ops.spec import AggregationSpec, Normalize
 
 
 @final
@@ -95,7 +95,7 @@ class SoftmaxAggregation(LearnableAggregation):
         normalize: Normalize = "weighted",
         edge_dropout: float = 0.0,
     ) -> None:
-        Form("softmax", normalize=normalize)  # checks it
+        AggregationSpec("softmax", normalize=normalize)  # checks it
         super().__init__(
             "softmax",
             gamma,

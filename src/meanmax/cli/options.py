@@ -13,7 +13,7 @@ import click
 
 from meanmax.data import DataError
 from meanmax.data.splits import SCHEMES
-from meanmax.nn import BACKBONES, PEERS
+from meanmax.nn import BACKBONES, PYG_BASELINES
 from meanmax.nn.conv import AGGREGATORS
 from meanmax.study.paper.tables import AGGRS as PAPER_AGGRS
 from meanmax.study.runs.engine import ENGINES, EngineError
@@ -77,7 +77,7 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-AGGR_NAMES = ("none", *AGGREGATORS, *PEERS)
+AGGR_NAMES = ("none", *AGGREGATORS, *PYG_BASELINES)
 POSITIVE = click.IntRange(min=1)
 
 SETTINGS_HELP = (

@@ -8,7 +8,7 @@ from meanmax.nn.gin import GINConv
 from meanmax.nn.linear import Linear
 from meanmax.nn.masked_gcn import MaskedGCNConv
 from meanmax.nn.model import NodeModel, Trainable
-from meanmax.nn.pyg_baselines import PEERS, PeerModel, build_peer
+from meanmax.nn.pyg_baselines import PYG_BASELINES, PyGBaseline, build_pyg_baseline
 from meanmax.nn.registry import BACKBONES
 from meanmax.nn.sage import SAGEConv
 
@@ -21,13 +21,13 @@ __all__ = [
     "Linear",
     "MaskedGCNConv",
     "NodeModel",
-    "PEERS",
-    "PeerModel",
+    "PYG_BASELINES",
+    "PyGBaseline",
     "SAGEConv",
     "StructuralEmbedding",
     "Trainable",
     "build_model",
-    "build_peer",
+    "build_pyg_baseline",
     "fit_structure",
     "structure_loss",
 ]

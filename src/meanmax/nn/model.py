@@ -308,7 +308,7 @@ def _aggregation(layer: Module) -> Neighbourhood:
 @runtime_checkable
 class Trainable(Protocol):
     r"""A model that can be trained and compared: a :class:`~meanmax.nn.NodeModel`, a
-    :class:`~meanmax.nn.PeerModel`, or any :class:`torch.nn.Module` with these members.
+    :class:`~meanmax.nn.PyGBaseline`, or any :class:`torch.nn.Module` with these members.
     """
 
     training: bool

@@ -99,8 +99,8 @@ _MAKE: dict[Edges, Callable[[Graph, torch.dtype], tuple[Tensor, ...]]] = {
 
 
 @final
-class PeerModel(Module):
-    r"""Layers of PyTorch Geometric one after the other, made by :func:`build_peer`.
+class PyGBaseline(Module):
+    r"""Layers of PyTorch Geometric one after the other, made by :func:`build_pyg_baseline`.
 
     .. math::
         H^{(k)} = \sigma \big( \mathrm{layer}_k(\mathrm{dropout}(H^{(k-1)})) \big)
@@ -239,7 +239,7 @@ def _aggregation(layer: Module) -> Module:
 
 
 @dataclass(frozen=True)
-class PeerPlan:
+class PyGLayerPlan:
     r"""What a layer of a peer is built from.
 
     Args:
@@ -264,7 +264,7 @@ class PeerPlan:
         return {} if self.aggr is None else {"aggr": self.aggr}
 
 
-def pna(graph: Graph) -> Callable[[PeerPlan], Module]:
+def pna(graph: Graph) -> Callable[[PyGLayerPlan], Module]:
     r"""Builds layers of Principal Neighbourhood Aggregation for the degrees of a graph.
 
     Args:
@@ -278,7 +278,7 @@ def pna(graph: Graph) -> Callable[[PeerPlan], Module]:
         )
     degrees = torch.bincount(graph.rowptr.diff().long())
 
-    def make(plan: PeerPlan) -> Module:
+    def make(plan: PyGLayerPlan) -> Module:
         layer: Module = pyg.PNAConv(
             plan.in_channels,
             plan.out_channels,
@@ -291,24 +291,24 @@ def pna(graph: Graph) -> Callable[[PeerPlan], Module]:
     return make
 
 
-def _gcn(plan: PeerPlan) -> Module:
+def _gcn(plan: PyGLayerPlan) -> Module:
     sizes = (plan.in_channels, plan.out_channels)
     layer: Module = pyg.GCNConv(*sizes, normalize=False, **plan.options)
     return layer
 
 
-def _gat(plan: PeerPlan) -> Module:
+def _gat(plan: PyGLayerPlan) -> Module:
     sizes = (plan.in_channels, plan.out_channels // plan.heads, plan.heads)
     layer: Module = pyg.GATConv(*sizes, dropout=plan.dropout, add_self_loops=False, **plan.options)
     return layer
 
 
-def _sage(plan: PeerPlan) -> Module:
+def _sage(plan: PyGLayerPlan) -> Module:
     layer: Module = pyg.SAGEConv(plan.in_channels, plan.out_channels, **plan.options)
     return layer
 
 
-def _gin(plan: PeerPlan) -> Module:
+def _gin(plan: PyGLayerPlan) -> Module:
     mlp = Sequential(
         Linear(plan.in_channels, plan.hidden), ReLU(), Linear(plan.hidden, plan.out_channels)
     )
@@ -316,7 +316,7 @@ def _gin(plan: PeerPlan) -> Module:
     return layer
 
 
-LAYERS: dict[str, Callable[[PeerPlan], Module]] = {
+LAYERS: dict[str, Callable[[PyGLayerPlan], Module]] = {
     "gcn": _gcn,
     "gat": _gat,
     "sage": _sage,
@@ -335,11 +335,11 @@ AGGREGATORS: dict[str, type[Aggregation]] = {
 r"""The learned aggregation of a peer's first layer."""
 
 
-PEERS: Final = (*AGGREGATORS, "pna")
-r"""What :func:`build_peer` knows."""
+PYG_BASELINES: Final = (*AGGREGATORS, "pna")
+r"""What :func:`build_pyg_baseline` knows."""
 
 
-def build_peer(
+def build_pyg_baseline(
     backbone: str,
     peer: str,
     in_channels: int,
@@ -350,7 +350,7 @@ def build_peer(
     dropout: float = 0.5,
     *,
     graph: Graph,
-) -> PeerModel:
+) -> PyGBaseline:
     r"""Builds a model of PyTorch Geometric's own layers, with the depth, widths, activation and
     dropout that :func:`~meanmax.nn.build_model` gives its models.
 
@@ -368,7 +368,7 @@ def build_peer(
     Args:
         backbone (str): :obj:`"gcn"`, :obj:`"gat"`, :obj:`"sage"` or :obj:`"gin"`; :obj:`"pna"`
             takes any and ignores it.
-        peer (str): One of :obj:`PEERS`.
+        peer (str): One of :obj:`PYG_BASELINES`.
         in_channels (int): Channels of the input.
         hidden (int): Channels of hidden layers, all heads together.
         out_channels (int): Channels of the output: classes, or labels.
@@ -381,7 +381,7 @@ def build_peer(
 
     Example:
         >>> graph = Graph.from_edge_index([[0, 1], [1, 0]])
-        >>> build_peer("gcn", "pyg-softmax", 1433, 64, 7, graph=graph).learned()
+        >>> build_pyg_baseline("gcn", "pyg-softmax", 1433, 64, 7, graph=graph).learned()
         {'layers.0.t': tensor(1.)}
     """
     _check_names(backbone, peer)
@@ -397,7 +397,7 @@ def build_peer(
     else:
         make, count = LAYERS[backbone], _check_heads(backbone, heads, hidden, layers)
     plans = [
-        PeerPlan(
+        PyGLayerPlan(
             in_channels=hidden if index else in_channels,
             out_channels=out_channels if index == layers - 1 else hidden,
             hidden=hidden,
@@ -407,7 +407,7 @@ def build_peer(
         )
         for index in range(layers)
     ]
-    return PeerModel(
+    return PyGBaseline(
         [make(plan) for plan in plans],
         in_channels=in_channels,
         activation="relu" if peer == "pna" else BACKBONES[backbone].activation,
@@ -417,8 +417,8 @@ def build_peer(
 
 
 def _check_names(backbone: object, peer: object) -> None:
-    if peer not in PEERS:
-        listed = ", ".join(repr(known) for known in PEERS)
+    if peer not in PYG_BASELINES:
+        listed = ", ".join(repr(known) for known in PYG_BASELINES)
         raise ValueError(f"unknown peer {peer!r}: 'peer' must be one of {listed}")
     if not isinstance(backbone, str) or backbone not in BACKBONES:
         listed = ", ".join(repr(known) for known in BACKBONES)

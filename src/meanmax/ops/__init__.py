@@ -4,11 +4,11 @@ from meanmax.ops.attention import attention, edge_dot, row_softmax
 from meanmax.ops.autograd import neighbour_max, tilted_aggregate, weighted_sum
 from meanmax.ops.dispatch import numba_serves, use_backend
 from meanmax.ops.dropout import Drop, dropout, sparse_product
-from meanmax.ops.spec import Form
+from meanmax.ops.spec import AggregationSpec
 
 __all__ = [
     "Drop",
-    "Form",
+    "AggregationSpec",
     "attention",
     "dropout",
     "edge_dot",

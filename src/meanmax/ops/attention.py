@@ -13,7 +13,7 @@ from torch.autograd import Function
 
 from meanmax.graph import Graph
 from meanmax.ops.autograd import apply, refuse_second_order
-from meanmax.ops.dispatch import select_attention, select_ends
+from meanmax.ops.dispatch import select_attention, select_reduce
 from meanmax.ops.reference import edge_targets
 from meanmax.ops.torch import attention as plain
 
@@ -56,7 +56,7 @@ def edge_dot(source: Tensor, target: Tensor, graph: Graph, backend: str | None =
         graph (Graph): The graph.
         backend (str, optional): The backend's name.
     """
-    module = select_ends(source, graph, backend)
+    module = select_reduce(source, graph, backend)
     if module is None:
         pairs = source.double()[graph.col.long()] * target.double()[edge_targets(graph)]
         return pairs.sum(dim=1, keepdim=True).to(source.dtype)

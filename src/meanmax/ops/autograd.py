@@ -9,10 +9,10 @@ from torch import Tensor
 from torch.autograd import Function
 
 from meanmax.graph import Graph
-from meanmax.ops.dispatch import select_backend, select_ends
+from meanmax.ops.dispatch import select_backend, select_reduce
 from meanmax.ops.reference import edge_targets, graph_minimum, reference, row_max, row_sum
 from meanmax.ops.scaling import TooExtremeError, check_features, origin_of, saturate
-from meanmax.ops.spec import Form
+from meanmax.ops.spec import AggregationSpec
 
 
 class Gradients(NamedTuple):
@@ -69,7 +69,7 @@ def tilted_aggregate(
     theta: Tensor,
     weight: Tensor | None,
     mu: Tensor | None,
-    form: Form,
+    form: AggregationSpec,
     backend: str | None = None,
 ) -> Tensor:
     r"""Aggregates :obj:`x` over :obj:`graph` on the backend that serves it.
@@ -82,7 +82,7 @@ def tilted_aggregate(
             the graph's own if :obj:`None`.
         mu (Tensor, optional): The origin of every graph, :obj:`[num_graphs]`; the minimum of its
             features, with its gradient, if :obj:`None`.
-        form (Form): What to compute.
+        form (AggregationSpec): What to compute.
         backend (str, optional): The backend's name. (default: the one chosen by
             :mod:`meanmax.ops.dispatch`)
     """
@@ -134,7 +134,7 @@ class TiltedAggregate(Function):
         weight: Tensor | None,
         mu: Tensor | None,
         graph: Graph,
-        form: Form,
+        form: AggregationSpec,
         backend: Any,
     ) -> Tensor:
         r"""Runs the backend and keeps its state; in float64 where float32 has no room."""
@@ -177,7 +177,7 @@ class TiltedAggregate(Function):
 
 def _run(
     backend: Any, wide: bool, x: Tensor, graph: Graph, theta: Tensor, weight: Tensor | None,
-    mu: Tensor | None, form: Form,
+    mu: Tensor | None, form: AggregationSpec,
 ) -> tuple[Tensor, Any]:  # fmt: skip
     if wide:
         x, theta = x.double(), theta.double()
@@ -217,7 +217,7 @@ def weighted_sum(
     x: Tensor, graph: Graph, weight: Tensor | None, backend: str | None = None
 ) -> Tensor:
     r""":math:`\sum_u a_{vu} z_u`; the arguments are those of :func:`tilted_aggregate`."""
-    module = select_ends(x, graph, backend)
+    module = select_reduce(x, graph, backend)
     if module is None:
         a = _per_channel(x, graph, weight)
         edges = a * x.double()[graph.col]
@@ -229,7 +229,7 @@ def neighbour_max(
     x: Tensor, graph: Graph, weight: Tensor | None, backend: str | None = None
 ) -> Tensor:
     r"""The largest :math:`z_u` with :math:`a_{vu} > 0`, 0 where there is none."""
-    module = select_ends(x, graph, backend)
+    module = select_reduce(x, graph, backend)
     if module is None:
         present = _per_channel(x, graph, weight) > 0
         edges = x.double()[graph.col].masked_fill(~present, -torch.inf)

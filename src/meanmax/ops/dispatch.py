@@ -31,7 +31,7 @@ class use_backend:  # noqa: N801 - used like a function
     .. code-block:: python
 
         with meanmax.use_backend("torch"):
-            out = meanmax.functional(x, graph, 2.0)
+            out = meanmax.functional.lp(x, graph, 2.0)
     """
 
     def __init__(self, name: str) -> None:
@@ -51,7 +51,7 @@ def select_backend(x: Tensor, graph: Graph, name: str | None = None) -> ModuleTy
     return _module(_resolve(x, graph, name), "backend")
 
 
-def select_ends(x: Tensor, graph: Graph, name: str | None = None) -> ModuleType | None:
+def select_reduce(x: Tensor, graph: Graph, name: str | None = None) -> ModuleType | None:
     r"""The module with sum and maximum for :obj:`x`; :obj:`None` is the reference."""
     return _module(_resolve(x, graph, name), "reduce")
 

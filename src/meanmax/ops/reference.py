@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from meanmax.graph import Graph
-from meanmax.ops.spec import Form
+from meanmax.ops.spec import AggregationSpec
 
 # Only edges of weight zero can ask for more; times any float32 it still fits float64.
 LARGEST_EXPONENT = 300.0
 
 
 def reference(
-    x: Tensor, graph: Graph, theta: Tensor, weight: Tensor, mu: Tensor | None, form: Form
+    x: Tensor, graph: Graph, theta: Tensor, weight: Tensor, mu: Tensor | None, form: AggregationSpec
 ) -> Tensor:
     r"""Aggregates :obj:`x` over :obj:`graph`, differentiable in every floating argument.
 
@@ -30,7 +30,7 @@ def reference(
             :obj:`weight_heads` divides :obj:`channels`.
         mu (Tensor, optional): The origin of the features of every graph, :obj:`[num_graphs]`;
             the minimum of the graph's features if :obj:`None`.
-        form (Form): What to compute.
+        form (AggregationSpec): What to compute.
     """
     x, theta, weight = x.double(), theta.double(), weight.double()
     if form.has_mu:
@@ -48,7 +48,7 @@ def aggregate_rows(
     col: Tensor,
     target: Tensor,
     num_rows: int,
-    form: Form,
+    form: AggregationSpec,
     mu_src: Tensor | None,
     mu_dst: Tensor | None,
 ) -> Tensor:
@@ -75,7 +75,7 @@ def aggregate_rows(
 
 
 def _softmax(
-    z: Tensor, gamma: Tensor, a: Tensor, target: Tensor, num_rows: int, form: Form
+    z: Tensor, gamma: Tensor, a: Tensor, target: Tensor, num_rows: int, form: AggregationSpec
 ) -> Tensor:
     counted = torch.ones_like(a) if form.unit_denominator else a
     top = row_max(z.detach().masked_fill(counted == 0, -torch.inf), target, num_rows)
@@ -87,7 +87,7 @@ def _softmax(
 
 
 def _lp(
-    y: Tensor, p: Tensor, a: Tensor, target: Tensor, num_rows: int, form: Form,
+    y: Tensor, p: Tensor, a: Tensor, target: Tensor, num_rows: int, form: AggregationSpec,
     total: Tensor, mu: Tensor,
 ) -> Tensor:  # fmt: skip
     scale = _row_scale(y, a, target, num_rows)

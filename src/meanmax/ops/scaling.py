@@ -14,7 +14,7 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
-from meanmax.ops.spec import Form
+from meanmax.ops.spec import AggregationSpec
 
 STEEP = 16.0
 CONCENTRATED = 0.25
@@ -64,7 +64,7 @@ class Channel(IntEnum):
 
 
 def channel_table(
-    high: Tensor, low: Tensor, mu: Tensor, theta: Tensor, form: Form, sample: Tensor
+    high: Tensor, low: Tensor, mu: Tensor, theta: Tensor, form: AggregationSpec, sample: Tensor
 ) -> Tensor:
     r"""The table :obj:`[num_graphs, len(Channel), channels]`.
 
@@ -78,7 +78,7 @@ def channel_table(
         low (Tensor): Smallest feature per graph and channel.
         mu (Tensor): The origin per graph, :obj:`[num_graphs]`.
         theta (Tensor): The parameter per channel, :obj:`[channels]`.
-        form (Form): What is computed.
+        form (AggregationSpec): What is computed.
         sample (Tensor): Features of some nodes of each graph, as :func:`sample_nodes` picks them,
             :obj:`[num_graphs, sample, channels]`.
     """
@@ -114,7 +114,7 @@ def too_narrow(table: Tensor) -> bool:
     return not bool(torch.isfinite(table[:, Channel.INV_RANGE]).all())
 
 
-def recentre(average: Tensor, table: Tensor, form: Form) -> tuple[Tensor, Tensor]:
+def recentre(average: Tensor, table: Tensor, form: AggregationSpec) -> tuple[Tensor, Tensor]:
     r"""The point that the backward pass measures means and logarithms of tilts from.
 
     It cancels means against features, and less is left to cancel if both are measured from the
@@ -124,7 +124,7 @@ def recentre(average: Tensor, table: Tensor, form: Form) -> tuple[Tensor, Tensor
     Args:
         average (Tensor): The average of the rows' means, :obj:`[num_graphs, channels]`.
         table (Tensor): The channel table.
-        form (Form): What is computed.
+        form (AggregationSpec): What is computed.
 
     Returns:
         The point and, for powers, its relative logarithm, both :obj:`[num_graphs, channels]`.
@@ -158,7 +158,7 @@ def check_magnitude(high: Tensor, low: Tensor) -> None:
         raise TooExtremeError
 
 
-def origin_of(low: Tensor, mu: Tensor | None, form: Form) -> Tensor:
+def origin_of(low: Tensor, mu: Tensor | None, form: AggregationSpec) -> Tensor:
     r"""The origin of every graph: :obj:`mu`, or the minimum of its features."""
     if not form.has_mu:
         return low.new_zeros(low.size(0))

@@ -15,7 +15,7 @@ PARAMETER: dict[str, str] = {"lp": "p", "polynomial": "alpha", "softmax": "gamma
 
 
 @dataclass(frozen=True)
-class Form:
+class AggregationSpec:
     r"""One aggregator in one of its forms, as the kernels see it.
 
     The sign convention is not part of it: :obj:`sign="abs"` is :math:`\mu = 0` on :math:`|z|`.

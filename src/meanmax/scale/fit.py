@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from meanmax.graph import Graph
-from meanmax.nn import PEERS
+from meanmax.nn import PYG_BASELINES
 from meanmax.scale.batches import Batches
 from meanmax.scale.distributed import Part
 from meanmax.scale.edges import BatchingError
@@ -22,7 +22,7 @@ from meanmax.scale.sampling import Draws, Replicas
 from meanmax.scale.source import Source
 from meanmax.train import Checkpoint, NodeClassifier, Nodes, Problem, evaluate, train
 from meanmax.train.classifier import check_parameters, model_of, schedule_of
-from meanmax.train.communicator import ALONE
+from meanmax.train.communicator import SINGLE_PROCESS
 from meanmax.train.inputs import Targets, as_targets, names_told_apart
 from meanmax.train.loop import OnEpoch
 
@@ -74,7 +74,7 @@ def fit_batches(
         pair = Graph.from_edge_index([[0, 1], [1, 0]], 2)
         sizes = (source.num_features, len(targets.classes))
         model = model_of(params, *sizes, num_nodes=None, graph=pair)
-        ranks = ALONE if job is None else Replicas(job)
+        ranks = SINGLE_PROCESS if job is None else Replicas(job)
         if job is not None and job.rank:  # the first goes on as one process would
             torch.manual_seed(own_seed(classifier.seed, job.rank))
         history = train(model, problem, schedule_of(params), on_epoch, checkpoint, ranks)
@@ -137,7 +137,7 @@ def _targets(source: Source) -> tuple[Targets, dict[str, Nodes]]:
 
 
 def _check_method(params: dict[str, Any]) -> None:
-    if params["backbone"] == "cat" or params["aggr"] in PEERS:
+    if params["backbone"] == "cat" or params["aggr"] in PYG_BASELINES:
         raise BatchingError(
             f"backbone {params['backbone']!r} with aggregator {params['aggr']!r} needs the whole "
             f"graph: choose gcn, masked_gcn, gat, sage or gin with none, lp, poly, softmax or max, "
@@ -200,7 +200,7 @@ def fit_parts(
 
 
 def _check_distributed_method(params: dict[str, Any]) -> None:
-    if params["backbone"] == "cat" or params["aggr"] in PEERS:
+    if params["backbone"] == "cat" or params["aggr"] in PYG_BASELINES:
         raise ValueError(
             f"backbone {params['backbone']!r} with aggregator {params['aggr']!r} needs the whole "
             f"graph in one process: choose gcn, masked_gcn, gat, sage or gin with none, lp, poly, "

@@ -30,7 +30,7 @@ class LaunchError(RuntimeError):
 @dataclass(frozen=True, eq=False)
 class Job:
     r"""Processes that hold parts of one graph. It is a
-    :class:`~meanmax.train.communicator.Ranks`, for training.
+    :class:`~meanmax.train.communicator.Communicator`, for training.
 
     Args:
         rank (int): The number of this process.

@@ -212,7 +212,7 @@ class Draws:
 @dataclass(frozen=True, eq=False)
 class Replicas:
     r"""Processes that hold the same model and train it on different batches: losses and gradients
-    are averaged. It is a :class:`~meanmax.train.communicator.Ranks`, for training.
+    are averaged. It is a :class:`~meanmax.train.communicator.Communicator`, for training.
 
     Args:
         job (Job): The processes.

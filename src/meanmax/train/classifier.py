@@ -20,7 +20,7 @@ from torch import Tensor
 
 from meanmax.aggr.base import LearnableAggregation
 from meanmax.graph import Graph
-from meanmax.nn import PEERS, Trainable, build_model, build_peer
+from meanmax.nn import PYG_BASELINES, Trainable, build_model, build_pyg_baseline
 from meanmax.nn.conv import check_positive
 from meanmax.nn.linear import Features
 from meanmax.train.files import Checkpoint, read_archive, write_archive
@@ -55,7 +55,7 @@ def check_parameters(params: Mapping[str, Any]) -> None:
     allowed = set(inspect.signature(build_model).parameters) - set(params) - set(_SIZES)
     _check_options("model_options", params["model_options"], allowed)
     _check_options("schedule_options", params["schedule_options"], _further() - set(params))
-    if params["aggr"] in PEERS and params["model_options"]:
+    if params["aggr"] in PYG_BASELINES and params["model_options"]:
         raise ValueError(
             f"'model_options' has no effect with aggr={params['aggr']!r}, a model of PyTorch "
             f"Geometric (got {params['model_options']!r}): leave it out"
@@ -94,8 +94,8 @@ def model_of(
     """
     sizes = (in_channels, params["hidden"], out_channels)
     depth = (params["layers"], params["heads"], params["dropout"])
-    if params["aggr"] in PEERS:
-        return build_peer(params["backbone"], params["aggr"], *sizes, *depth, graph=graph)
+    if params["aggr"] in PYG_BASELINES:
+        return build_pyg_baseline(params["backbone"], params["aggr"], *sizes, *depth, graph=graph)
     options: dict[str, Any] = {"num_nodes": num_nodes} if params["backbone"] == "cat" else {}
     options |= params["model_options"] or {}
     nonlinear = params["nonlinear"]
@@ -345,8 +345,8 @@ class NodeClassifier(TrainedClassifier):
     Args:
         backbone (str, optional): See :func:`meanmax.build_model`. (default: :obj:`"gcn"`)
         aggr (str, optional): See :func:`meanmax.build_model`; or one of
-            :obj:`meanmax.nn.PEERS` for a model of PyTorch Geometric's own layers, see
-            :func:`meanmax.nn.build_peer`. (default: :obj:`"softmax"`)
+            :obj:`meanmax.nn.PYG_BASELINES` for a model of PyTorch Geometric's own layers, see
+            :func:`meanmax.nn.build_pyg_baseline`. (default: :obj:`"softmax"`)
         hidden (int, optional): Channels of hidden layers. (default: :obj:`64`)
         layers (int, optional): The number of layers. (default: :obj:`2`)
         heads (int, optional): Heads of attention. (default: :obj:`None`, the backbone's own)

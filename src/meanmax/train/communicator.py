@@ -12,7 +12,7 @@ from torch.nn import Parameter
 from meanmax.train.files import Checkpoint
 
 
-class Ranks(Protocol):
+class Communicator(Protocol):
     r"""Processes that train one model together, each with its share of the nodes.
 
     All of them make the same calls in the same order and see the same losses, so that they take the
@@ -35,7 +35,7 @@ class Ranks(Protocol):
         r"""What was written, with this process's own :obj:`"generator"`."""
 
 
-class Alone:
+class SingleProcess:
     r"""One process, which holds everything."""
 
     def total(self, values: Sequence[float]) -> list[float]:
@@ -58,7 +58,7 @@ class Alone:
         return checkpoint.read()
 
 
-ALONE = Alone()
+SINGLE_PROCESS = SingleProcess()
 
 
 def flattened(tensors: Sequence[Tensor]) -> Tensor:

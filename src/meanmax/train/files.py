@@ -42,7 +42,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
+def atomic_write(path: Path) -> Iterator[BinaryIO]:
     r"""The same as a file that is open for writing.
 
     Args:
@@ -90,7 +90,7 @@ class Checkpoint:
     def write(self, state: dict[str, Any]) -> None:
         r"""Writes to a temporary file beside the path, then renames it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(self.path) as file:
+        with atomic_write(self.path) as file:
             torch.save({"format": FORMAT, "run": self.run, **state}, file)
         self._last = time.monotonic()
 
@@ -144,7 +144,7 @@ def write_archive(
         compress (bool, optional): Whether the file is to be small. (default: :obj:`False`)
     """
     kind = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
-    with whole_file(path) as file, zipfile.ZipFile(file, "w", kind) as archive:
+    with atomic_write(path) as file, zipfile.ZipFile(file, "w", kind) as archive:
         archive.writestr(FACTS, json.dumps(facts, default=_plain))
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w") as entry:

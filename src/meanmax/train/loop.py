@@ -16,10 +16,10 @@ from torch.nn.utils import clip_grad_value_
 
 from meanmax.nn import Trainable
 from meanmax.ops.scaling import NotFiniteError
-from meanmax.train.communicator import ALONE, Ranks
+from meanmax.train.communicator import SINGLE_PROCESS, Communicator
 from meanmax.train.files import Checkpoint, CheckpointError
 from meanmax.train.problem import Problem, Sample, narrowed, score_of
-from meanmax.train.schedule import History, Schedule, Selection
+from meanmax.train.schedule import EarlyStopping, History, Schedule
 
 
 class TrainingError(RuntimeError):
@@ -32,10 +32,12 @@ class Steps:
     Args:
         model (Trainable): The model.
         schedule (Schedule): Which steps, and how fast.
-        ranks (Ranks, optional): The processes that take part. (default: this one)
+        ranks (Communicator, optional): The processes that take part. (default: this one)
     """
 
-    def __init__(self, model: Trainable, schedule: Schedule, ranks: Ranks = ALONE) -> None:
+    def __init__(
+        self, model: Trainable, schedule: Schedule, ranks: Communicator = SINGLE_PROCESS
+    ) -> None:
         self.model = model
         self.ranks = ranks
         self.schedule = schedule
@@ -149,7 +151,7 @@ def train(
     schedule: Schedule,
     on_epoch: OnEpoch | None = None,
     checkpoint: Checkpoint | None = None,
-    ranks: Ranks = ALONE,
+    ranks: Communicator = SINGLE_PROCESS,
 ) -> History:
     r"""Trains a model in place and leaves it with the weights of its best epoch, chosen by
     validation nodes alone; the last one if there are none.
@@ -164,7 +166,7 @@ def train(
         on_epoch (callable, optional): Called after each epoch with its number and the history.
         checkpoint (Checkpoint, optional): Where to keep the state, and to go on from if it is
             there.
-        ranks (Ranks, optional): The processes that train together. (default: this one alone)
+        ranks (Communicator, optional): The processes that train together. (default: this one alone)
     """
     run = _Run(model, problem, schedule, ranks)
     if checkpoint is not None:
@@ -187,14 +189,14 @@ class _Run:
     r"""One training, which can be taken apart into a state and put together again."""
 
     def __init__(
-        self, model: Trainable, problem: Problem, schedule: Schedule, ranks: Ranks
+        self, model: Trainable, problem: Problem, schedule: Schedule, ranks: Communicator
     ) -> None:
         if schedule.aggregator_loss == "val" and problem.val is None:
             raise ValueError("aggregator_loss='val' needs validation nodes (got none)")
         self.model, self.problem, self.schedule = model, narrowed(problem, model), schedule
         self.ranks = ranks
         self.steps = Steps(model, schedule, ranks)
-        self.selection = Selection(schedule.select, schedule.patience)
+        self.selection = EarlyStopping(schedule.select, schedule.patience)
         self.history = History()
         self.best: dict[str, torch.Tensor] | None = None
 
@@ -239,7 +241,7 @@ class _Run:
         try:
             self.model.load_state_dict(state["model"])
             self.steps.restore(state["steps"])
-            self.selection = Selection(**state["selection"])
+            self.selection = EarlyStopping(**state["selection"])
             self.history = History(**state["history"])
             self.best = state["best"]
             torch.set_rng_state(state["generator"])
@@ -251,7 +253,9 @@ class _Run:
 
 
 @torch.no_grad()
-def evaluate(model: Trainable, sample: Sample, ranks: Ranks = ALONE) -> tuple[float, float]:
+def evaluate(
+    model: Trainable, sample: Sample, ranks: Communicator = SINGLE_PROCESS
+) -> tuple[float, float]:
     r"""The loss on a sample's nodes and their score, without dropout."""
     model.eval()
     out = output(model, sample)

@@ -217,7 +217,7 @@ def _one_graph(graph: Graph, number: int) -> tuple[int, Graph]:
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class NarrowSample(Sample):
+class FieldSample(Sample):
     r"""A sample of which a model computes only the rows that its nodes need.
 
     Few nodes have labels, and with two layers only their neighbours' neighbours have a say: the
@@ -265,7 +265,7 @@ def _narrowed(sample: Sample, model: NodeModel) -> Sample:
     if field is None:
         return sample
     whole = len(field.nodes) == sample.graph.num_nodes
-    return NarrowSample(
+    return FieldSample(
         sample.x,
         sample.graph,
         replace(sample.nodes, index=place),

@@ -90,7 +90,7 @@ def _is_size(value: object) -> bool:
 
 
 @dataclass
-class Selection:
+class EarlyStopping:
     r"""Chooses among epochs by what it is told of validation nodes, and by nothing else.
 
     Args:

@@ -5,7 +5,7 @@ import torch
 from torch.nn import BatchNorm1d
 
 from meanmax import SparseFeatures, build_model
-from meanmax.nn import build_peer
+from meanmax.nn import build_pyg_baseline
 from meanmax.scale.edges import BatchingError
 from meanmax.scale.inference import layerwise, scratch_bytes
 from meanmax.scale.rows import FileStore, rows_of
@@ -145,6 +145,8 @@ def test_models_that_need_the_whole_graph():
     with pytest.raises(BatchingError, match="CAT embeds the whole graph"):
         layerwise(build_model("cat", "lp", 12, 16, 4), features(), graph)
     with pytest.raises(BatchingError, match="meanmax's own layers"):
-        layerwise(build_peer("gcn", "pyg-softmax", 12, 16, 4, graph=graph), features(), graph)
+        layerwise(
+            build_pyg_baseline("gcn", "pyg-softmax", 12, 16, 4, graph=graph), features(), graph
+        )
     with pytest.raises(BatchingError, match="59 rows, but the graph has 60"):
         layerwise(model_of("gcn", "lp"), features(59), graph)

@@ -1,4 +1,4 @@
-"""Ranks that hold parts of a graph learn what one process learns from the whole."""
+"""Communicator that hold parts of a graph learn what one process learns from the whole."""
 
 import numpy as np
 import pytest

@@ -11,7 +11,7 @@ from meanmax.study.runs.row import Result
 from meanmax.study.settings.settings import settings_for
 from meanmax.study.store.store import Store
 
-from ..experiments.made_runs import failed, row
+from ..made_runs import failed, row
 
 ATTACK = "<script>alert(1)</script>"
 AGGRS = ("none", "lp", "softmax")

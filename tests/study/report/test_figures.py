@@ -7,7 +7,13 @@ from matplotlib.text import Text
 from meanmax.study.paper.depth import by_depth, overrides, plans
 from meanmax.study.paper.reproduction import Reproduction
 from meanmax.study.report.evidence import Evidence, good
-from meanmax.study.report.figures import FIGURES, Asked, NothingToShow, pictures, write_figure
+from meanmax.study.report.figures import (
+    FIGURES,
+    FigureRequest,
+    NothingToShow,
+    pictures,
+    write_figure,
+)
 from meanmax.study.report.figures.curves import band
 from meanmax.study.report.figures.tsne import _styles
 from meanmax.study.store.exports import export_curves, export_rows
@@ -16,11 +22,11 @@ from tests.study.rows import row
 
 from .stored import AGGRS, fill
 
-KARATE = Asked(data=("karate",))
+KARATE = FigureRequest(data=("karate",))
 
 
 def draw(name, evidence, asked=None):
-    return FIGURES[name].draw(evidence, asked or Asked())
+    return FIGURES[name].draw(evidence, asked or FigureRequest())
 
 
 def texts(figure):
@@ -74,14 +80,14 @@ def test_only_runs_with_the_settings_asked_for_are_shown(tmp_path):
     evidence = Evidence.of(tmp_path)
     assert good(evidence.selected("cora"), "gcn", "none") == []
     assert len(good(evidence.selected("cora", overrides={"patience": 7}), "gcn", "lp")) == 3
-    assert len(draw("losses", evidence, Asked(overrides={"patience": 7})).axes) == 1
+    assert len(draw("losses", evidence, FigureRequest(overrides={"patience": 7})).axes) == 1
     with pytest.raises(NothingToShow, match="published settings"):
         draw("losses", evidence)
 
 
 def test_the_parameter_is_the_median_over_heads_and_splits(tmp_path):
     fill(tmp_path, backbone="gat", heads=3)
-    figure = draw("parameter", Evidence.of(tmp_path), Asked(backbones=("gat",)))
+    figure = draw("parameter", Evidence.of(tmp_path), FigureRequest(backbones=("gat",)))
     (axes,) = figure.axes
     assert curve(axes, "#D55E00")[0] == pytest.approx(1.1), "the second of heads at 1.0, 1.1, 1.2"
     low, high = (edge(axes.collections[0].get_paths()[0].vertices[:, 1]) for edge in (min, max))
@@ -153,9 +159,9 @@ def test_rows_without_artefacts_are_made_again_by_the_command_that_is_named(tmp_
         with pytest.raises(NothingToShow, match="--artefacts --store"):
             draw(name, Evidence.of(tmp_path / "bare"))
     with pytest.raises(NothingToShow, match="--data cora --backbone gcn --splits 1 --artefacts"):
-        draw("tsne", Evidence.of(tmp_path / "bare"), Asked(data=("cora",)))
+        draw("tsne", Evidence.of(tmp_path / "bare"), FigureRequest(data=("cora",)))
     with pytest.raises(NothingToShow, match="--data pubmed --backbone gcn --splits 1 --store"):
-        draw("tsne", Evidence.of(tmp_path / "bare"), Asked(data=("pubmed",)))
+        draw("tsne", Evidence.of(tmp_path / "bare"), FigureRequest(data=("pubmed",)))
 
 
 def test_no_legend_is_wider_than_its_figure(tmp_path):
@@ -164,7 +170,7 @@ def test_no_legend_is_wider_than_its_figure(tmp_path):
         evidence = Evidence.of(tmp_path)
         if name == "depth":
             evidence = Evidence([row("lp", 0, 70.0, overrides=overrides(3))], {}.get)
-        figure = draw(name, evidence, Asked(data=("cora",)))
+        figure = draw(name, evidence, FigureRequest(data=("cora",)))
         figure.canvas.draw()
         (legend,) = figure.legends
         box = legend.get_window_extent()
@@ -245,7 +251,7 @@ def test_the_same_figure_is_the_same_file_with_letters_in_it(tmp_path):
 
 
 def test_a_request_comes_to_pictures_with_names_of_their_own():
-    both = Asked(data=("cora", "my/own $graph"), backbones=("gcn", "gat"))
+    both = FigureRequest(data=("cora", "my/own $graph"), backbones=("gcn", "gat"))
     assert len(pictures("tsne", both)) == 4
     assert "tsne-gat-own__graph" in pictures("tsne", both)
     assert list(pictures("losses", both)) == [

@@ -22,7 +22,7 @@ from meanmax.study.runs.row import Result
 from meanmax.study.store.exports import export_rows
 from meanmax.study.store.store import Store, StoreError
 
-from ..experiments.made_runs import failed
+from ..made_runs import failed
 from .made_pages import ATTACK, arrays, fill, hostile_store, run
 
 

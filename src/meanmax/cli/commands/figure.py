@@ -15,7 +15,7 @@ from meanmax.study.report.figures import (
     DPI,
     FIGURES,
     FORMATS,
-    Asked,
+    FigureRequest,
     NothingToShow,
     pictures,
     write_figure,
@@ -102,7 +102,7 @@ def figure(
         return
     if name is None:
         raise click.UsageError(f"name a figure: {', '.join(FIGURES)}, or 'all'.")
-    asked = Asked(
+    asked = FigureRequest(
         data=data,
         backbones=tuple(backbones or ()),
         aggrs=tuple(aggrs),
@@ -125,7 +125,12 @@ def figure(
 
 
 def _drawn(
-    names: list[str], evidence: Evidence, asked: Asked, out: Path, formats: list[str], dpi: int
+    names: list[str],
+    evidence: Evidence,
+    asked: FigureRequest,
+    out: Path,
+    formats: list[str],
+    dpi: int,
 ) -> tuple[list[Path], dict[str, str]]:
     r"""The files that were written, and why other pictures were not."""
     made: list[Path] = []

@@ -20,7 +20,7 @@ from meanmax.scale import is_graph_folder, open_folder, predict_folder
 from meanmax.scale.inference import without_graph
 from meanmax.study.runs.execute import class_names_of
 from meanmax.train import NodeClassifier
-from meanmax.train.files import whole_file
+from meanmax.train.files import atomic_write
 from meanmax.train.problem import micro_f1
 
 SUFFIXES = (".csv", ".parquet")
@@ -66,7 +66,7 @@ def write_predictions(path: Path, columns: dict[str, np.ndarray]) -> None:
             csv, and are float32 in parquet.
         columns (dict): Columns of equal length by name.
     """
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         if path.suffix.lower() == ".parquet":
             table = pa.table({name: _array(values) for name, values in columns.items()})
             pyarrow.parquet.write_table(table, file)
@@ -75,7 +75,7 @@ def write_predictions(path: Path, columns: dict[str, np.ndarray]) -> None:
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows(zip(*map(_cells, columns.values()), strict=True))
-        text.detach()  # whole_file closes it
+        text.detach()  # atomic_write closes it
 
 
 def _array(values: np.ndarray) -> pa.Array:

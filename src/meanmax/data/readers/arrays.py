@@ -13,7 +13,7 @@ import scipy.sparse
 from meanmax.data.files import Progress, report
 from meanmax.data.readers.assemble import Edges, Labels, Nodes, Parts
 from meanmax.data.readers.columns import class_order, without_gaps
-from meanmax.data.readers.problems import Findings
+from meanmax.data.readers.problems import Diagnostics
 from meanmax.data.readers.tables import check_size, contents
 
 LARGEST = 2**31 - 1
@@ -25,10 +25,10 @@ class Arrays:
     Args:
         file (str): The name of the file.
         arrays (dict): numpy arrays without objects.
-        findings (Findings): Where problems go.
+        findings (Diagnostics): Where problems go.
     """
 
-    def __init__(self, file: str, arrays: dict[str, np.ndarray], findings: Findings) -> None:
+    def __init__(self, file: str, arrays: dict[str, np.ndarray], findings: Diagnostics) -> None:
         self.file, self.arrays, self.findings = file, arrays, findings
 
     def fail(self, message: str, advice: str) -> Any:
@@ -230,12 +230,12 @@ OTHERS = (
 _ADVICE = "save plain arrays with numpy.savez"
 
 
-def read_npz(path: Path, findings: Findings, progress: Progress | None) -> Parts:
+def read_npz(path: Path, findings: Diagnostics, progress: Progress | None) -> Parts:
     r"""Reads the keys it knows and no others; pickled objects are refused, never loaded.
 
     Args:
         path (Path): The file.
-        findings (Findings): Where problems go.
+        findings (Diagnostics): Where problems go.
         progress (callable, optional): Told the arrays read.
     """
     arrays = Arrays(path.name, _load(path, findings, progress), findings)
@@ -253,7 +253,7 @@ def read_npz(path: Path, findings: Findings, progress: Progress | None) -> Parts
     return Parts(path.stem, nodes, edges)
 
 
-def _load(path: Path, findings: Findings, progress: Progress | None) -> dict[str, np.ndarray]:
+def _load(path: Path, findings: Diagnostics, progress: Progress | None) -> dict[str, np.ndarray]:
     data = contents(path, findings, progress)
     known = (*BENCHMARK, *SPARSE, *OTHERS)
     arrays: dict[str, np.ndarray] = {}
@@ -270,7 +270,7 @@ def _load(path: Path, findings: Findings, progress: Progress | None) -> dict[str
     return arrays
 
 
-def _load_array(name: str, data: bytes, file: str, findings: Findings) -> np.ndarray:
+def _load_array(name: str, data: bytes, file: str, findings: Diagnostics) -> np.ndarray:
     try:
         array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
     except ValueError as error:

@@ -11,7 +11,7 @@ import scipy.sparse
 import torch
 
 from meanmax.data.dataset import Dataset, Split
-from meanmax.data.readers.problems import Findings
+from meanmax.data.readers.problems import Diagnostics
 from meanmax.graph import SparseFeatures
 
 NO_SPLIT, TRAIN, VAL, TEST = -1, 0, 1, 2
@@ -107,13 +107,13 @@ class Parts:
 PER_CLASS = 20
 
 
-def assemble(parts: Parts, directed: bool, findings: Findings) -> Dataset:
+def assemble(parts: Parts, directed: bool, findings: Diagnostics) -> Dataset:
     r"""Brings edges to a canonical order and checks what only the whole shows.
 
     Args:
         parts (Parts): What a reader found.
         directed (bool): Whether edges point one way.
-        findings (Findings): Where problems go; an error among them is raised here.
+        findings (Diagnostics): Where problems go; an error among them is raised here.
     """
     nodes, edges = parts.nodes, parts.edges
     _note_edges(nodes, edges, directed, findings)
@@ -166,7 +166,7 @@ def simple_edges(
     return code % max(num_nodes, 1), code // max(num_nodes, 1), weight
 
 
-def _note_edges(nodes: Nodes, edges: Edges, directed: bool, findings: Findings) -> None:
+def _note_edges(nodes: Nodes, edges: Edges, directed: bool, findings: Diagnostics) -> None:
     if edges.says_directed and not directed:
         message = "calls its edges directed, and they are read as undirected"
         findings.note(
@@ -194,7 +194,7 @@ def _note_edges(nodes: Nodes, edges: Edges, directed: bool, findings: Findings) 
         findings.note(nodes.file, None, message, "they learn from their own features only")
 
 
-def _note_repeated(nodes: Nodes, edges: Edges, findings: Findings) -> None:
+def _note_repeated(nodes: Nodes, edges: Edges, findings: Diagnostics) -> None:
     code = edges.target * nodes.count + edges.source
     order = np.argsort(code, kind="stable")
     again = order[1:][np.diff(code[order]) == 0]
@@ -204,7 +204,9 @@ def _note_repeated(nodes: Nodes, edges: Edges, findings: Findings) -> None:
         findings.note(edges.file, line, message, "sum weights yourself if repeats should count")
 
 
-def _note_two_weights(nodes: Nodes, edges: Edges, weight: np.ndarray, findings: Findings) -> None:
+def _note_two_weights(
+    nodes: Nodes, edges: Edges, weight: np.ndarray, findings: Diagnostics
+) -> None:
     low, high = np.minimum(edges.source, edges.target), np.maximum(edges.source, edges.target)
     code = low * nodes.count + high
     order = np.argsort(code, kind="stable")
@@ -215,7 +217,7 @@ def _note_two_weights(nodes: Nodes, edges: Edges, weight: np.ndarray, findings: 
         findings.note(edges.file, line, message, "the largest counts, in both directions")
 
 
-def _check_labels(nodes: Nodes, findings: Findings) -> None:
+def _check_labels(nodes: Nodes, findings: Diagnostics) -> None:
     known = nodes.labels.known
     if not known.any():
         findings.note(nodes.file, None, "no node has a label",
@@ -235,7 +237,7 @@ def _check_labels(nodes: Nodes, findings: Findings) -> None:
         _note_small_classes(nodes, counts, findings)
 
 
-def _report_distinct(nodes: Nodes, count: int, findings: Findings) -> None:
+def _report_distinct(nodes: Nodes, count: int, findings: Diagnostics) -> None:
     """Gephi and others call the name that they display at a node its label."""
     if count > 1:
         report = findings.error if count > PER_CLASS else findings.note
@@ -244,7 +246,7 @@ def _report_distinct(nodes: Nodes, count: int, findings: Findings) -> None:
         report(nodes.file, None, message, advice)
 
 
-def _note_small_classes(nodes: Nodes, counts: np.ndarray, findings: Findings) -> None:
+def _note_small_classes(nodes: Nodes, counts: np.ndarray, findings: Diagnostics) -> None:
     small = np.flatnonzero(counts <= PER_CLASS)
     if not small.size:
         return
@@ -258,13 +260,13 @@ def _note_small_classes(nodes: Nodes, counts: np.ndarray, findings: Findings) ->
     findings.note(nodes.file, None, message, advice)
 
 
-def _note_one_hot(nodes: Nodes, known: np.ndarray, findings: Findings) -> None:
+def _note_one_hot(nodes: Nodes, known: np.ndarray, findings: Diagnostics) -> None:
     if nodes.labels.y.shape[1] > 1 and (nodes.labels.y[known].sum(1) == 1).all():
         findings.note(nodes.file, None, "every node has exactly one of the labels",
                       "if they are classes, write one column 'label'")  # fmt: skip
 
 
-def _split(nodes: Nodes, findings: Findings) -> Split | None:
+def _split(nodes: Nodes, findings: Diagnostics) -> Split | None:
     if nodes.split is None:
         return None
     blind = np.flatnonzero((nodes.split >= 0) & ~nodes.labels.known)
@@ -284,7 +286,7 @@ def _split(nodes: Nodes, findings: Findings) -> Split | None:
     return Split(parts[0], parts[1], parts[2], name="own")
 
 
-def _note_divided_graphs(nodes: Nodes, used: np.ndarray, findings: Findings) -> None:
+def _note_divided_graphs(nodes: Nodes, used: np.ndarray, findings: Diagnostics) -> None:
     if nodes.graph_ptr is None or nodes.graph_ptr.size < 3:
         return
     graph = np.repeat(np.arange(nodes.graph_ptr.size - 1), np.diff(nodes.graph_ptr))

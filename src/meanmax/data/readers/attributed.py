@@ -15,7 +15,7 @@ import pyarrow as pa
 from meanmax.data.files import Progress, report
 from meanmax.data.readers.assemble import Parts
 from meanmax.data.readers.columns import IDS, WEIGHTS, read_edges, read_nodes, role
-from meanmax.data.readers.problems import Findings
+from meanmax.data.readers.problems import Diagnostics
 from meanmax.data.readers.tables import LARGE, Table, check_size, contents
 
 CELL_BYTES = 32
@@ -34,14 +34,14 @@ class AttributedGraph:
     directed: bool = False
 
 
-def read_attributed(path: Path, graph: AttributedGraph, findings: Findings) -> Parts:
+def read_attributed(path: Path, graph: AttributedGraph, findings: Diagnostics) -> Parts:
     r"""Turns rows into the columns of :func:`read_nodes` and :func:`read_edges`. Attributes of an
     edge other than its weight are left alone, as programs add ids and colours of their own.
 
     Args:
         path (Path): The file.
         graph (AttributedGraph): What it holds.
-        findings (Findings): Where problems go.
+        findings (Diagnostics): Where problems go.
     """
     if not graph.nodes:
         findings.fail(path.name, None, "has no nodes", "write a node for each node")
@@ -74,7 +74,7 @@ def read_attributed(path: Path, graph: AttributedGraph, findings: Findings) -> P
 
 
 def _leave_out_empty(
-    file: str, graph: AttributedGraph, names: dict[str, None], findings: Findings
+    file: str, graph: AttributedGraph, names: dict[str, None], findings: Diagnostics
 ) -> None:
     """Programs such as yEd write a description and an address of every node, mostly empty."""
     filled = {name for row in graph.nodes for name in row if row[name] not in ("", None)}
@@ -87,7 +87,7 @@ def _leave_out_empty(
 
 
 def _columns(
-    file: str, rows: list[dict[str, Any]], names: list[str], findings: Findings
+    file: str, rows: list[dict[str, Any]], names: list[str], findings: Diagnostics
 ) -> dict[str, Any]:
     """As text: one column may hold 1, 1.5 and "" in different rows."""
     # Every node might have an attribute that no other has, and most cells be empty.
@@ -106,13 +106,13 @@ def _lines(lines: list[int]) -> Callable[[], np.ndarray] | None:
     return (lambda: np.array(lines, np.int64)) if lines else None
 
 
-def read_graphml(path: Path, findings: Findings, progress: Progress | None) -> Parts:
+def read_graphml(path: Path, findings: Diagnostics, progress: Progress | None) -> Parts:
     r"""Reads nodes and edges with their :obj:`<data>`; a document type is refused, because entities
     are what makes XML unsafe. Keys without a name, in which yEd keeps its drawing, are not used.
 
     Args:
         path (Path): The file.
-        findings (Findings): Where problems go.
+        findings (Diagnostics): Where problems go.
         progress (callable, optional): Told the bytes read.
     """
     data = contents(path, findings, progress)
@@ -134,7 +134,7 @@ def read_graphml(path: Path, findings: Findings, progress: Progress | None) -> P
 class _Reader:
     """Keeps the innermost node or edge, and the text of the attribute that is being read."""
 
-    def __init__(self, file: str, findings: Findings) -> None:
+    def __init__(self, file: str, findings: Diagnostics) -> None:
         self.file, self.findings = file, findings
         self.graph = AttributedGraph()
         self.graphs = 0
@@ -215,13 +215,13 @@ class _Reader:
 _ADVICE = "write it with json.dump(networkx.node_link_data(graph), file)"
 
 
-def read_node_link(path: Path, findings: Findings, progress: Progress | None) -> Parts:
+def read_node_link(path: Path, findings: Diagnostics, progress: Progress | None) -> Parts:
     r"""Reads :obj:`{"nodes": [{"id": …, …}], "edges": [{"source": …, "target": …}]}`; older
     versions of networkx say :obj:`links` for :obj:`edges`.
 
     Args:
         path (Path): The file.
-        findings (Findings): Where problems go.
+        findings (Diagnostics): Where problems go.
         progress (callable, optional): Told the bytes read.
     """
     data = contents(path, findings, progress)
@@ -246,7 +246,9 @@ def read_node_link(path: Path, findings: Findings, progress: Progress | None) ->
     return read_attributed(path, graph, findings)
 
 
-def _rows(file: str, content: dict[str, Any], key: str, findings: Findings) -> list[dict[str, Any]]:
+def _rows(
+    file: str, content: dict[str, Any], key: str, findings: Diagnostics
+) -> list[dict[str, Any]]:
     rows = content.get(key)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         findings.fail(file, None, f"has no list of objects {key!r}", _ADVICE)
@@ -258,7 +260,7 @@ def _check_cells(
     rows: list[dict[str, Any]],
     item: str,
     needed: tuple[str, ...],
-    findings: Findings,
+    findings: Diagnostics,
 ) -> None:
     """Nested values would otherwise be taken for text."""
     wrong: list[str] = []

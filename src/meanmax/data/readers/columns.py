@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from meanmax.data.readers.assemble import NO_SPLIT, TEST, TRAIN, VAL, Edges, Labels, Nodes
-from meanmax.data.readers.problems import Findings, OwnDataError
+from meanmax.data.readers.problems import Diagnostics, OwnDataError
 from meanmax.data.readers.tables import (
     GOOD,
     LARGE,
@@ -39,14 +39,14 @@ def is_label(column: str) -> bool:
     return column in LABEL or column.startswith(PREFIX)
 
 
-def read_labels(table: Table, columns: list[str], findings: Findings) -> Labels:
+def read_labels(table: Table, columns: list[str], findings: Diagnostics) -> Labels:
     r"""Reads one column of classes, one column of labels separated by :obj:`|`, or a column of
     0 and 1 for each label. Nodes with nothing written are to be predicted.
 
     Args:
         table (Table): The columns.
         columns (list): Those that hold labels.
-        findings (Findings): Where problems go.
+        findings (Diagnostics): Where problems go.
     """
     several = [name for name in columns if name.lower().startswith(PREFIX)]
     if not columns:
@@ -78,14 +78,14 @@ def class_order(names: Iterable[str]) -> list[str]:
     return sorted(listed)
 
 
-def without_gaps(cells: list[str], file: str, findings: Findings) -> list[str]:
+def without_gaps(cells: list[str], file: str, findings: Diagnostics) -> list[str]:
     r"""Empties the cells that other programs write for a missing label (:obj:`NA`, :obj:`nan`, and
     :obj:`-1` beside classes numbered from 0), with a note.
 
     Args:
         cells (list): The different cells of a column of labels.
         file (str): The name of the file.
-        findings (Findings): Where the note goes.
+        findings (Diagnostics): Where the note goes.
     """
     emptied = _without_fraction(["" if cell in _GAPS else cell for cell in cells])
     others = set(emptied) - {"", "-1"}
@@ -99,7 +99,7 @@ def without_gaps(cells: list[str], file: str, findings: Findings) -> list[str]:
     return emptied
 
 
-def _read_names(table: Table, column: Any, findings: Findings) -> Labels:
+def _read_names(table: Table, column: Any, findings: Diagnostics) -> Labels:
     coded = column.dictionary_encode()
     cells = [str(cell) for cell in coded.dictionary.to_pylist()]
     cells = without_gaps(cells, table.file, findings)
@@ -126,14 +126,14 @@ def _without_fraction(cells: list[str]) -> list[str]:
     return cells
 
 
-def _note_suspicious(table: Table, names: list[str], findings: Findings) -> None:
+def _note_suspicious(table: Table, names: list[str], findings: Diagnostics) -> None:
     for name in names:
         if name.lower() in _SUSPICIOUS:
             message = f"{name!r} is read as the name of a class"
             findings.note(table.file, None, message, "leave the cell empty if it means no label")
 
 
-def _read_indicators(table: Table, columns: list[str], findings: Findings) -> Labels:
+def _read_indicators(table: Table, columns: list[str], findings: Diagnostics) -> Labels:
     y = np.zeros((table.rows, len(columns)), np.float32)
     empty = np.zeros((table.rows, len(columns)), bool)
     for number, name in enumerate(columns):
@@ -163,7 +163,7 @@ def _is_gap(column: Any) -> np.ndarray | bool:
     return gaps
 
 
-def _report_not_binary(table: Table, name: str, rows: np.ndarray, findings: Findings) -> None:
+def _report_not_binary(table: Table, name: str, rows: np.ndarray, findings: Diagnostics) -> None:
     column = table.columns[name]
 
     def describe(row: int) -> str:
@@ -177,14 +177,14 @@ TARGETS = ("target", "dst", "to", "v", "tail", "node2", "dest", "destination")
 WEIGHTS = ("weight", "edge_weight", "w")
 
 
-def edge_columns(first: list[str], file: str, findings: Findings) -> tuple[list[str], bool]:
+def edge_columns(first: list[str], file: str, findings: Diagnostics) -> tuple[list[str], bool]:
     r"""The names of the columns and whether the first row holds them. Without a column of sources
     and one of targets, two or three columns are source, target and weight.
 
     Args:
         first (list): The cells of the first row.
         file (str): The name of the file.
-        findings (Findings): Where problems go.
+        findings (Diagnostics): Where problems go.
     """
     lower = [name.lower() for name in first]
     roles = [_role(name) for name in lower]
@@ -200,13 +200,13 @@ def edge_columns(first: list[str], file: str, findings: Findings) -> tuple[list[
     return ["source", "target", "weight"][: len(first)], False
 
 
-def read_edges(table: Table, ids: np.ndarray, findings: Findings, named: bool = True) -> Edges:
+def read_edges(table: Table, ids: np.ndarray, findings: Diagnostics, named: bool = True) -> Edges:
     r"""Finds both ends of each edge among the nodes, and the weights.
 
     Args:
         table (Table): Columns :obj:`source`, :obj:`target` and perhaps :obj:`weight`.
         ids (ndarray): The identifiers of all nodes.
-        findings (Findings): Where problems go.
+        findings (Diagnostics): Where problems go.
         named (bool): Whether the file named its columns.
     """
     nodes = pa.array(ids, LARGE)
@@ -232,7 +232,7 @@ def _role(name: str) -> str:
     return ""
 
 
-def _find(table: Table, side: str, nodes: Any, findings: Findings, named: bool) -> np.ndarray:
+def _find(table: Table, side: str, nodes: Any, findings: Diagnostics, named: bool) -> np.ndarray:
     check_identifiers(table, side, findings)
     column = texts(table.columns[side])
     if column is None:
@@ -261,7 +261,7 @@ def _near(name: str, nodes: Any) -> str:
     return f", but {other[:60]!r} is: write identifiers alike in both files"
 
 
-def _read_weight(table: Table, findings: Findings) -> np.ndarray:
+def _read_weight(table: Table, findings: Diagnostics) -> np.ndarray:
     read = numbers(table.columns["weight"])
     if read is None:
         kind = table.columns["weight"].type
@@ -285,13 +285,13 @@ def _read_weight(table: Table, findings: Findings) -> np.ndarray:
 Cells = dict[str, list[tuple[str, np.ndarray]]]  # what is wrong: columns and their rows
 
 
-def read_features(table: Table, names: list[str], findings: Findings) -> np.ndarray:
+def read_features(table: Table, names: list[str], findings: Diagnostics) -> np.ndarray:
     r"""The columns :obj:`names` as float32, :obj:`[num_nodes, num_features]`, each cell finite.
 
     Args:
         table (Table): The columns.
         names (list): Those that hold features.
-        findings (Findings): Where problems go.
+        findings (Diagnostics): Where problems go.
     """
     if not names:
         findings.fail(
@@ -310,7 +310,7 @@ def read_features(table: Table, names: list[str], findings: Findings) -> np.ndar
     return x
 
 
-def _read_feature(table: Table, name: str, wrong: Cells, findings: Findings) -> np.ndarray:
+def _read_feature(table: Table, name: str, wrong: Cells, findings: Diagnostics) -> np.ndarray:
     read = numbers(table.columns[name])
     if read is None:
         message = f"column {name!r} holds {table.columns[name].type}, not numbers"
@@ -328,7 +328,7 @@ def _read_feature(table: Table, name: str, wrong: Cells, findings: Findings) -> 
     return single
 
 
-def _is_text(table: Table, name: str, state: np.ndarray, findings: Findings) -> bool:
+def _is_text(table: Table, name: str, state: np.ndarray, findings: Diagnostics) -> bool:
     """A column of words is one problem, a word among numbers is a problem of its line."""
     text = np.flatnonzero(state == TEXT)
     if 2 * text.size <= np.count_nonzero(state != MISSING):
@@ -347,7 +347,7 @@ def _is_text(table: Table, name: str, state: np.ndarray, findings: Findings) -> 
 
 
 def _report(
-    table: Table, what: str, cells: list[tuple[str, np.ndarray]], findings: Findings
+    table: Table, what: str, cells: list[tuple[str, np.ndarray]], findings: Diagnostics
 ) -> None:
     rows = np.concatenate([rows for _, rows in cells])
     column = np.repeat(np.arange(len(cells)), [rows.size for _, rows in cells])
@@ -374,13 +374,13 @@ SPLITS = {
 }
 
 
-def read_nodes(table: Table, findings: Findings) -> Nodes:
+def read_nodes(table: Table, findings: Diagnostics) -> Nodes:
     r"""Sorts the columns by name: :obj:`id`, :obj:`label` or several :obj:`label_...`,
     :obj:`split`; all others are features.
 
     Args:
         table (Table): The columns.
-        findings (Findings): Where problems go.
+        findings (Diagnostics): Where problems go.
     """
     by_role: dict[str, list[str]] = {"id": [], "label": [], "split": [], "feature": []}
     for name in table.columns:
@@ -410,7 +410,7 @@ def role(name: str) -> str:
     return "split" if lower == "split" else "feature"
 
 
-def _move_labels(table: Table, by_role: dict[str, list[str]], findings: Findings) -> None:
+def _move_labels(table: Table, by_role: dict[str, list[str]], findings: Diagnostics) -> None:
     """What is usually the truth must not become a feature that gives it away."""
     likely = [name for name in by_role["feature"] if name.lower() in LABEL_IF_NO_OTHER]
     shown = " and ".join(map(repr, likely))
@@ -424,7 +424,7 @@ def _move_labels(table: Table, by_role: dict[str, list[str]], findings: Findings
         by_role["feature"] = [name for name in by_role["feature"] if name not in likely]
 
 
-def _read_ids(table: Table, name: str, findings: Findings) -> np.ndarray:
+def _read_ids(table: Table, name: str, findings: Diagnostics) -> np.ndarray:
     check_identifiers(table, name, findings)
     column = texts(table.columns[name])
     if column is None:
@@ -456,7 +456,7 @@ def _read_ids(table: Table, name: str, findings: Findings) -> np.ndarray:
     return ids
 
 
-def _report_duplicates(table: Table, ids: np.ndarray, findings: Findings) -> None:
+def _report_duplicates(table: Table, ids: np.ndarray, findings: Diagnostics) -> None:
     _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
     again = np.flatnonzero((first[inverse] != np.arange(ids.size)) & (ids != ""))
 
@@ -469,7 +469,7 @@ def _report_duplicates(table: Table, ids: np.ndarray, findings: Findings) -> Non
     findings.each(table.file, again, table.line, describe, "keep one row for each node")
 
 
-def _read_split(table: Table, names: list[str], findings: Findings) -> np.ndarray | None:
+def _read_split(table: Table, names: list[str], findings: Diagnostics) -> np.ndarray | None:
     if not names:
         return None
     column = texts(table.columns[names[0]])

@@ -57,7 +57,7 @@ class OwnDataError(DataError):
         return type(self), (self.problems,)  # on its way from a worker process
 
 
-class Findings:
+class Diagnostics:
     r"""Collects problems while files are read, so that all of them are found and not only one."""
 
     def __init__(self) -> None:

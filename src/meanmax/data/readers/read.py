@@ -12,19 +12,19 @@ from meanmax.data.readers.arrays import read_npz
 from meanmax.data.readers.assemble import Edges, Nodes, Parts, assemble
 from meanmax.data.readers.attributed import read_graphml, read_node_link
 from meanmax.data.readers.columns import edge_columns, read_edges, read_nodes
-from meanmax.data.readers.problems import Findings, OwnDataError, Problem
+from meanmax.data.readers.problems import Diagnostics, OwnDataError, Problem
 from meanmax.data.readers.saved_tensors import read_saved_tensors
 from meanmax.data.readers.tables import Table, check_names, read_parquet, read_rows
 
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 
 
-def read_folder(folder: Path, findings: Findings, progress: Progress | None) -> Parts:
+def read_folder(folder: Path, findings: Diagnostics, progress: Progress | None) -> Parts:
     r"""Reads :obj:`edges` and :obj:`nodes`, each as csv, tsv, gzipped or parquet.
 
     Args:
         folder (Path): Where they lie.
-        findings (Findings): Where problems go.
+        findings (Diagnostics): Where problems go.
         progress (callable, optional): Told the bytes read.
     """
     nodes_file = _find(folder, "nodes", findings)
@@ -36,7 +36,7 @@ def read_folder(folder: Path, findings: Findings, progress: Progress | None) -> 
     return Parts(folder.resolve().name, nodes, edges)
 
 
-def _find(folder: Path, stem: str, findings: Findings) -> Path | None:
+def _find(folder: Path, stem: str, findings: Diagnostics) -> Path | None:
     found = [
         folder / (stem + suffix) for suffix in SUFFIXES if (folder / (stem + suffix)).is_file()
     ]
@@ -56,7 +56,7 @@ def _find(folder: Path, stem: str, findings: Findings) -> Path | None:
     return None
 
 
-def _read_nodes(path: Path, findings: Findings, progress: Progress | None) -> Nodes:
+def _read_nodes(path: Path, findings: Diagnostics, progress: Progress | None) -> Nodes:
     if path.suffix == ".parquet":
         return read_nodes(read_parquet(path, findings), findings)
     rows = read_rows(path, findings, progress)
@@ -64,7 +64,9 @@ def _read_nodes(path: Path, findings: Findings, progress: Progress | None) -> No
     return read_nodes(rows.table(rows.first, header=True), findings)
 
 
-def _read_edges(path: Path, nodes: Nodes, findings: Findings, progress: Progress | None) -> Edges:
+def _read_edges(
+    path: Path, nodes: Nodes, findings: Diagnostics, progress: Progress | None
+) -> Edges:
     assert nodes.ids is not None
     if path.suffix == ".parquet":
         table = read_parquet(path, findings)
@@ -77,7 +79,7 @@ def _read_edges(path: Path, nodes: Nodes, findings: Findings, progress: Progress
     return read_edges(rows.table(names, header), nodes.ids, findings, named=header)
 
 
-Reader = Callable[[Path, Findings, Progress | None], Parts]
+Reader = Callable[[Path, Diagnostics, Progress | None], Parts]
 READERS: dict[str, Reader] = {
     ".npz": read_npz,
     ".graphml": read_graphml,
@@ -104,7 +106,7 @@ def read_own(
     Raises:
         OwnDataError: If there is anything to repair; it shows the first problems with their lines.
     """
-    return _read(Path(path), directed, Findings(), progress)
+    return _read(Path(path), directed, Diagnostics(), progress)
 
 
 def check(
@@ -130,7 +132,7 @@ def read_and_check(
         directed (bool, optional): See :func:`read_own`. (default: :obj:`False`)
         progress (callable, optional): Called as :obj:`progress(what, done, total)`.
     """
-    findings = Findings()
+    findings = Diagnostics()
     try:
         dataset = _read(Path(path), directed, findings, progress)
     except OwnDataError:
@@ -138,11 +140,11 @@ def read_and_check(
     return dataset, findings.in_order()
 
 
-def _read(path: Path, directed: bool, findings: Findings, progress: Progress | None) -> Dataset:
+def _read(path: Path, directed: bool, findings: Diagnostics, progress: Progress | None) -> Dataset:
     return assemble(_reader(path, findings)(path, findings, progress), directed, findings)
 
 
-def _reader(path: Path, findings: Findings) -> Reader:
+def _reader(path: Path, findings: Diagnostics) -> Reader:
     if path.is_dir():
         return read_folder
     known = ", ".join(READERS)

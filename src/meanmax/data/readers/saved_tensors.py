@@ -19,7 +19,7 @@ from torch_geometric.data.storage import GlobalStorage
 from meanmax.data.files import Progress, report
 from meanmax.data.readers.arrays import Arrays
 from meanmax.data.readers.assemble import Edges, Nodes, Parts
-from meanmax.data.readers.problems import Findings
+from meanmax.data.readers.problems import Diagnostics
 from meanmax.data.readers.tables import check_size, contents
 
 # All that a Data of tensors consists of. Anything else in the file is refused before it is made.
@@ -28,13 +28,13 @@ KNOWN = ("x", "edge_index", "edge_weight", "y", "train_mask", "val_mask", "test_
 _ADVICE = "save it with torch.save(data, path), data holding tensors only"
 
 
-def read_saved_tensors(path: Path, findings: Findings, progress: Progress | None) -> Parts:
+def read_saved_tensors(path: Path, findings: Diagnostics, progress: Progress | None) -> Parts:
     r"""Reads :obj:`x`, :obj:`edge_index`, :obj:`y` and, if there, :obj:`edge_weight` and the three
     masks. Nothing but tensors and PyG's own containers is ever unpickled.
 
     Args:
         path (Path): The file.
-        findings (Findings): Where problems go.
+        findings (Diagnostics): Where problems go.
         progress (callable, optional): Told the bytes read.
     """
     data = contents(path, findings, progress)
@@ -49,7 +49,7 @@ def read_saved_tensors(path: Path, findings: Findings, progress: Progress | None
     return Parts(path.stem, *_read(arrays))
 
 
-def _load(file: str, data: bytes, findings: Findings) -> Any:
+def _load(file: str, data: bytes, findings: Diagnostics) -> Any:
     with findings.parsing(file, "file of tensors", _ADVICE), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of versions and formats, on files that are refused anyway
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -62,7 +62,7 @@ def _load(file: str, data: bytes, findings: Findings) -> Any:
                 raise
 
 
-def _refuse(file: str, reason: str, findings: Findings) -> None:
+def _refuse(file: str, reason: str, findings: Diagnostics) -> None:
     """Of what it does not admit, torch says how to run it nevertheless: nobody should."""
     if "weights_only" in reason:
         name = re.search(r"(?:GLOBAL|class|function)[: ]+([\w.]*\w)", reason)
@@ -85,7 +85,7 @@ def _mapping(saved: Any) -> dict[Any, Any]:
     return saved if isinstance(saved, dict) else {}
 
 
-def _arrays(file: str, mapping: dict[Any, Any], findings: Findings) -> dict[str, np.ndarray]:
+def _arrays(file: str, mapping: dict[Any, Any], findings: Diagnostics) -> dict[str, np.ndarray]:
     arrays: dict[str, np.ndarray] = {}
     for name in KNOWN:
         value = mapping.get(name)

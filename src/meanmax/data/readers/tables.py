@@ -21,7 +21,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from meanmax.data.files import Progress, report
-from meanmax.data.readers.problems import Findings
+from meanmax.data.readers.problems import Diagnostics
 
 GOOD, MISSING, TEXT = 0, 1, 2
 LARGE = pa.large_string()  # strings of one column may pass 2 GiB
@@ -62,7 +62,7 @@ class Table:
         return "" if self.lines is not None else f"{self.item} {row + 1}: "
 
 
-def check_names(file: str, names: list[str], findings: Findings) -> None:
+def check_names(file: str, names: list[str], findings: Diagnostics) -> None:
     r"""Stops if columns have no name, or one name stands twice."""
     for name, count in Counter(names).items():
         if not name:
@@ -71,7 +71,7 @@ def check_names(file: str, names: list[str], findings: Findings) -> None:
             findings.fail(file, 1, f"column {name!r} stands twice", "give columns different names")
 
 
-def check_identifiers(table: Table, name: str, findings: Findings) -> None:
+def check_identifiers(table: Table, name: str, findings: Diagnostics) -> None:
     r"""Stops if a column holds floats so large that different identifiers may look alike."""
     column = table.columns[name]
     if pa.types.is_floating(column.type) and not _is_exact(column):
@@ -79,7 +79,7 @@ def check_identifiers(table: Table, name: str, findings: Findings) -> None:
         findings.fail(table.file, None, message, "write identifiers as integers or as text")
 
 
-def check_one_line(table: Table, name: str, column: Any, findings: Findings) -> None:
+def check_one_line(table: Table, name: str, column: Any, findings: Diagnostics) -> None:
     r"""Reports cells of several lines among the :func:`texts` of a column: most likely a
     quotation mark too many has joined them.
     """
@@ -194,14 +194,14 @@ def _is_number(kind: Any) -> bool:
 _ENCODED = "save the file as UTF-8"
 
 
-def as_utf8(file: str, data: bytes, findings: Findings) -> bytes:
+def as_utf8(file: str, data: bytes, findings: Diagnostics) -> bytes:
     r"""The text without byte order mark and with a last newline; lines that are not UTF-8 are
     reported, and go on with marks for what could not be read.
 
     Args:
         file (str): The name of the file.
         data (bytes): Its content.
-        findings (Findings): Where problems go.
+        findings (Diagnostics): Where problems go.
     """
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         findings.fail(file, 1, "is encoded as UTF-16", _ENCODED)
@@ -216,7 +216,7 @@ def as_utf8(file: str, data: bytes, findings: Findings) -> bytes:
     return data if data.endswith((b"\n", b"\r")) else data + b"\n"
 
 
-def _replace_undecodable(file: str, data: bytes, findings: Findings) -> bytes:
+def _replace_undecodable(file: str, data: bytes, findings: Diagnostics) -> bytes:
     """Reports each such line and goes on with the others."""
     lines = data.splitlines()
     wrong = [row for row, line in enumerate(lines) if not _decodes(line)]
@@ -236,12 +236,12 @@ def _decodes(line: bytes) -> bool:
 PIECE = 1 << 24
 
 
-def contents(path: Path, findings: Findings, progress: Progress | None = None) -> bytes:
+def contents(path: Path, findings: Diagnostics, progress: Progress | None = None) -> bytes:
     r"""Reads a file, and unpacks it if its name ends in :obj:`.gz`.
 
     Args:
         path (Path): The file.
-        findings (Findings): Where problems go.
+        findings (Diagnostics): Where problems go.
         progress (callable, optional): Told the bytes read.
     """
     packed = path.suffix == ".gz"
@@ -260,7 +260,7 @@ def contents(path: Path, findings: Findings, progress: Progress | None = None) -
     return b"".join(pieces)
 
 
-def check_size(file: str, size: int, findings: Findings) -> None:
+def check_size(file: str, size: int, findings: Diagnostics) -> None:
     r"""Stops before a file, or what a small packed file claims to hold, fills the memory."""
     limit = memory() // 2
     if size > limit:
@@ -320,14 +320,14 @@ class Rows:
         return Table(self.file, columns, lines)
 
 
-def read_rows(path: Path, findings: Findings, progress: Progress | None) -> Rows:
+def read_rows(path: Path, findings: Diagnostics, progress: Progress | None) -> Rows:
     r"""Reads a file of comma, semicolon or tab separated cells; gzipped if it ends in :obj:`.gz`.
 
     Rows of another length than the first are reported and left out.
 
     Args:
         path (Path): The file.
-        findings (Findings): Where problems go.
+        findings (Diagnostics): Where problems go.
         progress (callable, optional): Told the bytes read.
     """
     data = as_utf8(path.name, contents(path, findings, progress), findings)
@@ -378,7 +378,7 @@ class _Text:
         return csv.reader(text, delimiter=self.delimiter, quoting=csv.QUOTE_NONE)
 
 
-def _check_quotes(file: str, text: _Text, findings: Findings) -> None:
+def _check_quotes(file: str, text: _Text, findings: Diagnostics) -> None:
     """A quotation mark that is never closed would make one cell of all the rows after it."""
     if not text.quoted:
         return
@@ -443,7 +443,7 @@ def _parse_in_blocks(
     return [column.combine_chunks() for column in table.columns]
 
 
-def _report_wrong(file: str, wrong: list[Any], text: _Text, findings: Findings) -> None:
+def _report_wrong(file: str, wrong: list[Any], text: _Text, findings: Diagnostics) -> None:
     if not wrong:
         return
     lines = list(text.lines())
@@ -463,13 +463,13 @@ def _report_wrong(file: str, wrong: list[Any], text: _Text, findings: Findings) 
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT96": 12}  # numbers and texts have 8
 
 
-def read_parquet(path: Path, findings: Findings) -> Table:
+def read_parquet(path: Path, findings: Diagnostics) -> Table:
     r"""Reads all columns. Repeated values take next to no place in such a file, so what counts is
     the memory that they would fill, which is worked out before they do.
 
     Args:
         path (Path): The file.
-        findings (Findings): Where problems go.
+        findings (Diagnostics): Where problems go.
     """
     with findings.parsing(path.name, "Parquet file", "write it anew, for example with pandas"):
         with pyarrow.parquet.ParquetFile(path) as file:
@@ -490,7 +490,7 @@ def read_parquet(path: Path, findings: Findings) -> Table:
     return Table(path.name, columns)
 
 
-def _refuse_nested(file: str, schema: Any, findings: Findings) -> None:
+def _refuse_nested(file: str, schema: Any, findings: Diagnostics) -> None:
     for field in schema:
         if pa.types.is_nested(field.type):
             message = f"column {field.name!r} holds {field.type}"

@@ -23,7 +23,7 @@ from meanmax.ops.scaling import (
     recentre,
     too_narrow,
 )
-from meanmax.ops.spec import Form, Precision, precision_of
+from meanmax.ops.spec import AggregationSpec, Precision, precision_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class State:
     gradient needs them again.
     """
 
-    form: Form
+    form: AggregationSpec
     plan: Plan
     weights: Weights
     x: Array
@@ -56,7 +56,12 @@ class State:
 
 
 def forward(
-    x: Tensor, graph: Graph, theta: Tensor, weight: Tensor | None, mu: Tensor | None, form: Form
+    x: Tensor,
+    graph: Graph,
+    theta: Tensor,
+    weight: Tensor | None,
+    mu: Tensor | None,
+    form: AggregationSpec,
 ) -> tuple[Tensor, State]:
     r"""Aggregates; the arguments are those of :func:`meanmax.ops.reference.reference`."""
     plan = plan_of(graph)
@@ -118,7 +123,13 @@ def _channel_range(plan: Plan, x: Array) -> tuple[Tensor, Tensor]:
 
 
 def _fast_forward(
-    plan: Plan, weights: Weights, x: Array, table: Array, out: Array, form: Form, keep: bool
+    plan: Plan,
+    weights: Weights,
+    x: Array,
+    table: Array,
+    out: Array,
+    form: AggregationSpec,
+    keep: bool,
 ) -> State:
     first = second = average = exact = rows = None
     lost = np.ones(plan.num_dst, np.bool_)
@@ -135,8 +146,8 @@ def _fast_forward(
 
 
 def _fast_rows(
-    plan: Plan, weights: Weights, x: Array, rows: Array, table: Array, out: Array, form: Form,
-    first: Array, second: Array, lost: Array,
+    plan: Plan, weights: Weights, x: Array, rows: Array, table: Array, out: Array,
+    form: AggregationSpec, first: Array, second: Array, lost: Array,
 ) -> Array | None:  # fmt: skip
     r"""Aggregates under the common shift; returns the means' average, if there are means."""
     least = x.dtype.type(precision_of(x.dtype.name).lost)
@@ -156,7 +167,7 @@ def _fast_rows(
     return _average(plan, ratio_sum, counted).astype(x.dtype)
 
 
-def _tilts(plan: Plan, x: Array, table: Array, form: Form, heads: int) -> Array:
+def _tilts(plan: Plan, x: Array, table: Array, form: AggregationSpec, heads: int) -> Array:
     r"""The rows that the sums gather: the tilts, and beside them the tilted features."""
     floor = x.dtype.type(precision_of(x.dtype.name).floor)
     if form.kind == "lp":

@@ -34,7 +34,7 @@ from meanmax.ops.numba.tilt import (
     relative_log,
 )
 from meanmax.ops.scaling import Channel
-from meanmax.ops.spec import Form
+from meanmax.ops.spec import AggregationSpec
 
 if TYPE_CHECKING:
     from meanmax.ops.numba.backend import State
@@ -597,7 +597,13 @@ class Exact:
 
 
 def exact_forward(
-    plan: Plan, weights: Weights, x: Array, table: Array, form: Form, lost: Array, out: Array
+    plan: Plan,
+    weights: Weights,
+    x: Array,
+    table: Array,
+    form: AggregationSpec,
+    lost: Array,
+    out: Array,
 ) -> Exact:
     r"""Recomputes the rows that are :obj:`lost` and writes them into :obj:`out`."""
     chosen = np.flatnonzero(lost)
@@ -626,7 +632,7 @@ def exact_forward(
     return Exact(chosen, graph_of, blocks, mantissa, exponent, peak, anchor, inverse, ratio, extra)
 
 
-def kind_code(form: Form) -> int:
+def kind_code(form: AggregationSpec) -> int:
     r"""The kernels' number for the form."""
     if form.unit_denominator:
         return PRINTED_SOFTMAX

@@ -23,7 +23,7 @@ from meanmax.ops.scaling import (
     origin_of,
     sample_nodes,
 )
-from meanmax.ops.spec import Form, Precision, precision_of
+from meanmax.ops.spec import AggregationSpec, Precision, precision_of
 from meanmax.ops.torch.tilted import (
     ExactRows,
     NodeTable,
@@ -42,7 +42,12 @@ from meanmax.ops.torch.tilted import (
 
 
 def forward(
-    x: Tensor, graph: Graph, theta: Tensor, weight: Tensor | None, mu: Tensor | None, form: Form
+    x: Tensor,
+    graph: Graph,
+    theta: Tensor,
+    weight: Tensor | None,
+    mu: Tensor | None,
+    form: AggregationSpec,
 ) -> tuple[Tensor, State]:
     r"""Aggregates; the arguments are those of :func:`meanmax.ops.reference.reference`."""
     x, theta = x.detach(), theta.detach()
@@ -110,7 +115,12 @@ def _channel_range(x: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
 
 
 def _lost_rows(
-    below: Tensor, total: Tensor, weight: Tensor, graph: Graph, limits: Precision, form: Form
+    below: Tensor,
+    total: Tensor,
+    weight: Tensor,
+    graph: Graph,
+    limits: Precision,
+    form: AggregationSpec,
 ) -> Tensor:
     if form.unit_denominator:
         return torch.ones(graph.num_dst, dtype=torch.bool, device=below.device)

@@ -15,7 +15,7 @@ from meanmax.ops.autograd import Gradients
 from meanmax.ops.chunks import Chunk, budget_of, chunk_rows, head_of_channel
 from meanmax.ops.reference import aggregate_rows, per_node
 from meanmax.ops.scaling import Channel, recentre
-from meanmax.ops.spec import Form, Precision
+from meanmax.ops.spec import AggregationSpec, Precision
 
 
 class ExactRows:
@@ -27,13 +27,13 @@ class ExactRows:
         theta (Tensor): The parameter, :obj:`[channels]`.
         weight (Tensor): Weights in CSR order, :obj:`[num_edges, heads]`.
         mu (Tensor): The origin of every graph.
-        form (Form): What is computed.
+        form (AggregationSpec): What is computed.
         rows (Tensor): The rows.
     """
 
     def __init__(
-        self, x: Tensor, graph: Graph, theta: Tensor, weight: Tensor, mu: Tensor, form: Form,
-        rows: Tensor,
+        self, x: Tensor, graph: Graph, theta: Tensor, weight: Tensor, mu: Tensor,
+        form: AggregationSpec, rows: Tensor,
     ) -> None:  # fmt: skip
         self.x, self.graph, self.theta, self.weight = x, graph, theta, weight
         self.form, self.rows = form, rows
@@ -205,7 +205,7 @@ def power_tilt(x: Tensor, nodes: NodeTable, logarithm: Tensor) -> Tensor:
     return torch.where(y > 0, tilt, (theta == 0).to(x.dtype))
 
 
-def tilt_of(x: Tensor, nodes: NodeTable, form: Form, floor: float) -> Tensor:
+def tilt_of(x: Tensor, nodes: NodeTable, form: AggregationSpec, floor: float) -> Tensor:
     r""":math:`T`; for powers at least :obj:`floor` above the origin.
 
     A sum of exactly 0 then tells that all neighbours sit at the origin.
@@ -239,7 +239,7 @@ class State:
     :obj:`ratio`.
     """
 
-    form: Form
+    form: AggregationSpec
     graph: Graph
     limits: Precision
     x: Tensor

@@ -169,7 +169,7 @@ def _write_nodes(
 
 
 def _ranks(uniform: Array, nodes: int) -> Array:
-    r"""Ranks whose density falls as a power, by the inverse of its integral."""
+    r"""Communicator whose density falls as a power, by the inverse of its integral."""
     power = 1 - 1 / (DEGREE_EXPONENT - 1)
     low, high = FIRST_RANK**power, (nodes + FIRST_RANK) ** power
     found = (low + uniform * (high - low)) ** (1 / power) - FIRST_RANK

@@ -27,7 +27,7 @@ from meanmax.study.bench.memory import ChildError
 from meanmax.study.bench.run import Progress, Settings, Timing, quotient, threads, time_in_turns
 from meanmax.study.runs.machine import machine_facts
 
-PEERS = {
+PYG_BASELINES = {
     "faster_than_gen_softmax": GEN_SOFTMAX,
     "faster_than_gen_powermean": GEN_POWER,
     "faster_than_pyg_gat": PYG_GAT,
@@ -112,7 +112,7 @@ def _row(trainee: Trainee, timing: Timing, timings: Mapping[str, Timing]) -> dic
         "times_ms": [1000 * seconds for seconds in timing.seconds],
         "error": timing.error,
     }
-    for key, peer in PEERS.items():
+    for key, peer in PYG_BASELINES.items():
         theirs = timings[peer].median_ms if peer in timings else None
         row[key] = quotient(theirs, timing.median_ms)
     return row

@@ -23,7 +23,7 @@ from torch import Tensor
 from meanmax.data import Dataset, Split, fingerprint, load, make_split
 from meanmax.graph import Graph
 from meanmax.nn import Trainable
-from meanmax.study.runs.machine import commit, cpu_model, is_quiet, run_ended, versions, was_quiet
+from meanmax.study.runs.machine import commit, cpu_model, is_idle, run_ended, versions, was_idle
 from meanmax.study.runs.row import Artefact, Result, Row, RunSpec, Status, split_hash
 from meanmax.study.settings.settings import AGGREGATOR, KINDS, MODEL, STEPS_ON_AGGREGATORS, TRAINING
 from meanmax.train import (
@@ -291,7 +291,7 @@ def execute(task: Task, on_epoch: OnEpoch | None = None) -> Result:
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(task.threads)
-        return _result(task, on_epoch, alone=task.alone and was_quiet(task.threads))
+        return _result(task, on_epoch, alone=task.alone and was_idle(task.threads))
     except TrainingError as error:
         return Result(failed_row(task, "diverged", str(error)), {})
     except Exception as error:
@@ -352,7 +352,7 @@ def _result(task: Task, on_epoch: OnEpoch | None, *, alone: bool) -> Result:
         best_epoch=history.best_epoch,
         epochs=history.epochs,
         seconds=round(history.seconds, 3),
-        alone=alone and is_quiet(task.threads),
+        alone=alone and is_idle(task.threads),
     )
     return Result(row, artefact)
 

@@ -87,7 +87,7 @@ MEMORY = 300.0  # seconds after which the load says no more of a run that ended
 _ended: deque[float] = deque(maxlen=1)  # when the last run of this process did
 
 
-def was_quiet(threads: int) -> bool:
+def was_idle(threads: int) -> bool:
     r"""Whether the load is no more than that of the runs made here until now.
 
     Args:
@@ -98,7 +98,7 @@ def was_quiet(threads: int) -> bool:
     return load() <= own + 0.5
 
 
-def is_quiet(threads: int) -> bool:
+def is_idle(threads: int) -> bool:
     r"""Whether the load is no more than that of the run that is being made.
 
     Args:

@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from meanmax.nn import PEERS
+from meanmax.nn import PYG_BASELINES
 
 NAMES = ("published", "tuned")
 r"""The files in the package that runs are planned from."""
@@ -248,7 +248,7 @@ def _matters(key: str, backbone: str, aggr: str, found: Mapping[str, Any]) -> bo
             return False
         alternating = found.get("schedule") == "alternating"
         return alternating or key in ("aggregator_lr", "aggregator_clip")
-    if aggr in PEERS and key in MODEL:
+    if aggr in PYG_BASELINES and key in MODEL:
         return key in ("layers", "hidden", "dropout") or (key == "heads" and backbone == "gat")
     if key in _HEADS:
         return backbone in ATTENTION

@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from meanmax.study.paper.tables import SETS
 from meanmax.study.report.evidence import Evidence, good
 from meanmax.study.report.figures import style
-from meanmax.study.report.figures.request import Asked, NothingToShow
+from meanmax.study.report.figures.request import FigureRequest, NothingToShow
 from meanmax.study.stats.cells import Selected
 
 NOTE = (
@@ -65,15 +65,15 @@ DATA = ("cora", "citeseer", "pubmed")
 BACKBONE = "gcn"
 
 
-def losses(evidence: Evidence, asked: Asked | None = None) -> Figure:
+def losses(evidence: Evidence, asked: FigureRequest | None = None) -> Figure:
     r"""The training loss of each method, the median over splits with the quartiles as a band.
 
     Args:
         evidence (Evidence): Runs with their curves.
-        asked (Asked, optional): One backbone and any data sets.
+        asked (FigureRequest, optional): One backbone and any data sets.
             (default: GCN on Cora, Citeseer and Pubmed)
     """
-    asked = asked or Asked()
+    asked = asked or FigureRequest()
     backbone = (asked.backbones or (BACKBONE,))[0]
     data = asked.data or DATA
     shown, notes = {}, []
@@ -115,7 +115,7 @@ def losses(evidence: Evidence, asked: Asked | None = None) -> Figure:
 
 
 def _bands(
-    evidence: Evidence, asked: Asked, chosen: Selected, backbone: str
+    evidence: Evidence, asked: FigureRequest, chosen: Selected, backbone: str
 ) -> dict[str, tuple[int, Band]]:
     found = {}
     for aggr in asked.aggrs:
@@ -126,7 +126,7 @@ def _bands(
     return found
 
 
-def _methods(asked: Asked, shown: dict[str, dict[str, tuple[int, Band]]]) -> list[str]:
+def _methods(asked: FigureRequest, shown: dict[str, dict[str, tuple[int, Band]]]) -> list[str]:
     return [aggr for aggr in asked.aggrs if any(aggr in found for found in shown.values())]
 
 
@@ -151,17 +151,17 @@ class Course(NamedTuple):
     runs: list[np.ndarray]
 
 
-def parameter(evidence: Evidence, asked: Asked | None = None) -> Figure:
+def parameter(evidence: Evidence, asked: FigureRequest | None = None) -> Figure:
     r"""What each aggregator learned, epoch by epoch: a faint line for each split and their median.
     Where a layer has several values (one for each head or channel), lines are medians over them
     and a band shows from the least to the largest.
 
     Args:
         evidence (Evidence): Runs with their artefacts.
-        asked (Asked, optional): One backbone and any data sets.
+        asked (FigureRequest, optional): One backbone and any data sets.
             (default: GCN on the five sets of Table 2)
     """
-    asked = asked or Asked()
+    asked = asked or FigureRequest()
     backbone = (asked.backbones or (BACKBONE,))[0]
     data = asked.data or SETS
     shown = {name: _courses(evidence, asked, name, backbone) for name in data}
@@ -218,7 +218,7 @@ def _draw(axes: Axes, course: Course, *, layered: bool) -> None:
     )
 
 
-def _courses(evidence: Evidence, asked: Asked, data: str, backbone: str) -> list[Course]:
+def _courses(evidence: Evidence, asked: FigureRequest, data: str, backbone: str) -> list[Course]:
     found: dict[tuple[str, int, str], list[np.ndarray]] = {}
     chosen = asked.selected(evidence, data)
     for aggr in asked.aggrs:

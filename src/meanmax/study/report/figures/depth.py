@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 from meanmax.study.paper.depth import DEPTHS, SETS, SPLITS, Depth, by_depth, comparable, overrides
 from meanmax.study.report.evidence import Evidence
 from meanmax.study.report.figures import style
-from meanmax.study.report.figures.request import Asked, NothingToShow
+from meanmax.study.report.figures.request import FigureRequest, NothingToShow
 from meanmax.study.store.store import DEFAULT_STORE
 
 BACKBONE = "gcn"
 
 
-def depth(evidence: Evidence, asked: Asked | None = None) -> Figure:
+def depth(evidence: Evidence, asked: FigureRequest | None = None) -> Figure:
     r"""Test accuracy of each method against its number of layers, the mean over splits with the
     range as a band.
 
@@ -28,10 +28,10 @@ def depth(evidence: Evidence, asked: Asked | None = None) -> Figure:
 
     Args:
         evidence (Evidence): The runs.
-        asked (Asked, optional): One backbone and any data sets.
+        asked (FigureRequest, optional): One backbone and any data sets.
             (default: GCN on Cora, Citeseer and Pubmed)
     """
-    asked = asked or Asked()
+    asked = asked or FigureRequest()
     backbone = (asked.backbones or (BACKBONE,))[0]
     data = asked.data or SETS
     if asked.settings_name != "published" or asked.overrides:
@@ -113,7 +113,7 @@ def _notes(found: dict[str, list[Depth]], backbone: str, methods: int) -> str:
 def _command(evidence: Evidence, data: Sequence[str], backbone: str) -> str:
     if backbone != BACKBONE or not set(data) <= set(SETS):
         return " && ".join(
-            Asked(overrides=overrides(layers)).command(
+            FigureRequest(overrides=overrides(layers)).command(
                 evidence, data, [backbone], "--splits", str(SPLITS)
             )
             for layers in DEPTHS

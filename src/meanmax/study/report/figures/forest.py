@@ -13,21 +13,21 @@ from meanmax.study.paper.claims import Claim, claims
 from meanmax.study.paper.tables import BACKBONES, PPI_GO, SETS, table
 from meanmax.study.report.evidence import Evidence
 from meanmax.study.report.figures import style
-from meanmax.study.report.figures.request import Asked, NothingToShow
+from meanmax.study.report.figures.request import FigureRequest, NothingToShow
 from meanmax.study.stats.paired import FEW
 
 PPI = ("ppi", "ppi-go")
 
 
-def forest(evidence: Evidence, asked: Asked | None = None) -> Figure:
+def forest(evidence: Evidence, asked: FigureRequest | None = None) -> Figure:
     r"""The mean difference of each aggregator to its baseline, paired over splits, with its 95 %
     interval; the paper's difference is an open diamond.
 
     Args:
         evidence (Evidence): The runs; artefacts are not needed.
-        asked (Asked, optional): Any backbones and data sets. (default: all of Table 2)
+        asked (FigureRequest, optional): Any backbones and data sets. (default: all of Table 2)
     """
-    asked = asked or Asked()
+    asked = asked or FigureRequest()
     data = asked.data or SETS
     backbones = asked.backbones or BACKBONES
     listed = {name: _claims(evidence, asked, name, backbones) for name in data}
@@ -78,7 +78,9 @@ def _few(shown: dict[str, list[Claim]]) -> bool:
     return any(claim.paired.n < FEW for own in shown.values() for claim in own)
 
 
-def _claims(evidence: Evidence, asked: Asked, data: str, backbones: Sequence[str]) -> list[Claim]:
+def _claims(
+    evidence: Evidence, asked: FigureRequest, data: str, backbones: Sequence[str]
+) -> list[Claim]:
     number = 4 if data in PPI else 2
     tabled = table(
         evidence.rows,

@@ -14,7 +14,7 @@ from meanmax.study.report.figures.depth import depth
 from meanmax.study.report.figures.forest import forest
 from meanmax.study.report.figures.maxness import maxness
 from meanmax.study.report.figures.path import path
-from meanmax.study.report.figures.request import Asked
+from meanmax.study.report.figures.request import FigureRequest
 from meanmax.study.report.figures.tsne import tsne
 
 
@@ -33,7 +33,7 @@ class Kind:
     """
 
     what: str
-    draw: Callable[[Evidence, Asked], Figure]
+    draw: Callable[[Evidence, FigureRequest], Figure]
     backbones: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
     needs_runs: bool = True
@@ -56,18 +56,18 @@ FIGURES = {
 r"""Every figure there is."""
 
 
-def pictures(name: str, asked: Asked) -> dict[str, Asked]:
+def pictures(name: str, asked: FigureRequest) -> dict[str, FigureRequest]:
     r"""The pictures that a request comes to, by the name of their files without suffix.
 
     Example:
-        >>> list(pictures("tsne", Asked()))
+        >>> list(pictures("tsne", FigureRequest()))
         ['tsne-gcn-photo', 'tsne-gat-computers']
-        >>> list(pictures("losses", Asked(data=("cora",), settings_name="tuned")))
+        >>> list(pictures("losses", FigureRequest(data=("cora",), settings_name="tuned")))
         ['losses-gcn-cora-tuned']
 
     Args:
         name (str): A key of :obj:`FIGURES`.
-        asked (Asked): What is to be shown.
+        asked (FigureRequest): What is to be shown.
     """
     kind = FIGURES[name]
     if not kind.needs_runs:
@@ -84,7 +84,7 @@ def pictures(name: str, asked: Asked) -> dict[str, Asked]:
     return {_stem(name, one): one for one in single}
 
 
-def _stem(name: str, asked: Asked) -> str:
+def _stem(name: str, asked: FigureRequest) -> str:
     data = [Path(source).name for source in asked.data]
     words = [name, *asked.backbones, *data]
     words += [asked.settings_name] if asked.settings_name != "published" else []

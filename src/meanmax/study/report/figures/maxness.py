@@ -9,23 +9,23 @@ from matplotlib.figure import Figure
 from meanmax.study.paper.tables import SETS
 from meanmax.study.report.evidence import Evidence, good
 from meanmax.study.report.figures import style
-from meanmax.study.report.figures.request import Asked, NothingToShow
+from meanmax.study.report.figures.request import FigureRequest, NothingToShow
 from meanmax.study.stats.cells import Selected
 
 BACKBONE = "gcn"
 SPREAD = 0.8
 
 
-def maxness(evidence: Evidence, asked: Asked | None = None) -> Figure:
+def maxness(evidence: Evidence, asked: FigureRequest | None = None) -> Figure:
     r"""The maxness of every layer, from 0 (mean) to 1 (max): a dot for each split and a bar for
     their median, by method and data set.
 
     Args:
         evidence (Evidence): The runs; artefacts are not needed.
-        asked (Asked, optional): One backbone and any data sets.
+        asked (FigureRequest, optional): One backbone and any data sets.
             (default: GCN on the five sets of Table 2)
     """
-    asked = asked or Asked()
+    asked = asked or FigureRequest()
     backbone = (asked.backbones or (BACKBONE,))[0]
     data = asked.data or SETS
     found = {name: _values(asked.selected(evidence, name), backbone, asked.aggrs) for name in data}

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from meanmax.functional import lp, polynomial, softmax
 from meanmax.graph import Graph
 from meanmax.study.report.evidence import Evidence
-from meanmax.study.report.figures.request import Asked
+from meanmax.study.report.figures.request import FigureRequest
 from meanmax.study.report.figures.style import look_of
 
 VALUES = [-1.0, 0.2, 0.5, 2.0]
@@ -24,12 +24,12 @@ CURVES: list[tuple[str, Callable[..., torch.Tensor], float, str]] = [
 ]
 
 
-def path(evidence: Evidence | None = None, asked: Asked | None = None) -> Figure:
+def path(evidence: Evidence | None = None, asked: FigureRequest | None = None) -> Figure:
     r"""One neighbourhood of four values, whose three aggregates rise from its mean to its maximum.
 
     Args:
         evidence (Evidence, optional): Not looked at: the picture needs no runs.
-        asked (Asked, optional): Not looked at.
+        asked (FigureRequest, optional): Not looked at.
     """
     figure = Figure(figsize=(7, 3.6), layout="constrained")
     FigureCanvasAgg(figure)

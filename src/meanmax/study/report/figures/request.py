@@ -25,7 +25,7 @@ class NothingToShow(Exception):  # noqa: N818 - it is no error that runs are sti
 
 
 @dataclass(frozen=True)
-class Asked:
+class FigureRequest:
     r"""What to show.
 
     Args:
@@ -46,7 +46,7 @@ class Asked:
     data_dir: Path | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
 
-    def named(self, evidence: Evidence) -> Asked:
+    def named(self, evidence: Evidence) -> FigureRequest:
         r"""The same, with paths among the data replaced by what rows call the graphs there: by
         the name of their folder or file.
 

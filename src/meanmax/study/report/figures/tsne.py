@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from meanmax.data import DataError, fingerprint, load
 from meanmax.study.report.evidence import Evidence, good
 from meanmax.study.report.figures import style
-from meanmax.study.report.figures.request import Asked, NothingToShow
+from meanmax.study.report.figures.request import FigureRequest, NothingToShow
 from meanmax.study.report.tsne import Layout, judged, placed
 from meanmax.study.runs.row import Row
 from meanmax.study.stats.cells import Selected
@@ -59,7 +59,7 @@ NAMED = 20
 r"""So many classes at most are in the legend."""
 
 
-def tsne(evidence: Evidence, asked: Asked | None = None) -> Figure:
+def tsne(evidence: Evidence, asked: FigureRequest | None = None) -> Figure:
     r"""2-D t-SNE of the last hidden embedding of a backbone and its variants: the same split, seed
     and settings for all, coloured by class, with the silhouette score of the embedding itself and
     the test score under each panel.
@@ -68,10 +68,10 @@ def tsne(evidence: Evidence, asked: Asked | None = None) -> Figure:
 
     Args:
         evidence (Evidence): A store with the embeddings of the runs.
-        asked (Asked, optional): One backbone and one data set; for a graph of one's own
+        asked (FigureRequest, optional): One backbone and one data set; for a graph of one's own
             with its source. (default: GCN on Photo)
     """
-    asked = asked or Asked()
+    asked = asked or FigureRequest()
     backbone, data = (asked.backbones or (BACKBONE,))[0], (asked.data or (DATA,))[0]
     chosen = asked.selected(evidence, data)
     split, ready = _fullest_split(evidence, chosen, backbone, asked.aggrs)
