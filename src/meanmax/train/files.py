@@ -8,7 +8,7 @@ import secrets
 import time
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,12 +151,16 @@ def write_archive(
                 np.lib.format.write_array(entry, np.asarray(array), allow_pickle=False)
 
 
-def read_archive(path: Path, expected: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def read_archive(
+    path: Path, expected: str, wanted: Callable[[str], bool] = lambda name: True
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
     r"""Reads facts and arrays; a :class:`ValueError` if the file is none or of another format.
 
     Args:
         path (Path): The file.
         expected (str): The format that the facts must name.
+        wanted (callable, optional): Selects arrays by name; the others are not decompressed.
+            (default: all)
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -164,11 +168,12 @@ def read_archive(path: Path, expected: str) -> tuple[dict[str, Any], dict[str, T
             if facts.get("format") != expected:
                 raise ValueError(f"its format is {facts.get('format')!r}, not {expected!r}")
             arrays = {}
-            for name in archive.namelist():
-                if name.endswith(".npy"):
-                    with archive.open(name) as entry:
+            for file in archive.namelist():
+                name = file.removesuffix(".npy")
+                if name != file and wanted(name):
+                    with archive.open(file) as entry:
                         array = np.lib.format.read_array(entry, allow_pickle=False)
-                    arrays[name.removesuffix(".npy")] = torch.from_numpy(array)
+                    arrays[name] = torch.from_numpy(array)
             return facts, arrays
     except FileNotFoundError:
         raise

@@ -81,7 +81,7 @@ def _family(number: int, comparison: Comparison) -> list[Claim]:
             comparison.data,
             comparison.backbone,
             line.aggr,
-            _paper_gain(number, comparison.backbone, line.aggr, comparison.data),
+            paper_gain(number, comparison.backbone, line.aggr, comparison.data),
             pair,
             line.adjusted_p,
             least,
@@ -131,7 +131,8 @@ def _judged(listed: Sequence[Claim]) -> str:
     )
 
 
-def _paper_gain(number: int, backbone: str, aggr: str, data: str) -> float:
+def paper_gain(number: int, backbone: str, aggr: str, data: str) -> float:
+    r"""The paper's difference of an aggregator's mean to its baseline's; NaN if it has none."""
     name = "ppi" if data == "ppi-go" else data
     own = paper_value(number, backbone, aggr, name)
     base = paper_value(number, backbone, BASELINE, name)

@@ -213,14 +213,23 @@ def table(
             for aggr in aggrs:
                 own = chosen.of(backbone, aggr)
                 shown += own.values()
-                cells.append(_cell(number, backbone, aggr, name, list(own.values()), metric))
+                cells.append(cell_of(number, backbone, aggr, name, list(own.values())))
             if BASELINE in aggrs and chosen.of(backbone, BASELINE):
                 comparisons.append(compare(chosen, backbone, aggrs, data=name, metric=metric))
     return Tabled(number, cells, comparisons, notes + revision_notes(shown))
 
 
-def _cell(number: int, backbone: str, aggr: str, data: str, rows: list[Row], metric: str) -> Cell:
-    values = list(scores(rows, metric).values())
+def cell_of(number: int, backbone: str, aggr: str, data: str, rows: Sequence[Row]) -> Cell:
+    r"""The cell of one method on one data set.
+
+    Args:
+        number (int): 2, 3 or 4.
+        backbone (str): The backbone.
+        aggr (str): The aggregator.
+        data (str): The data set.
+        rows (sequence): Its runs, one for each split.
+    """
+    values = list(scores(rows, METRIC[number]).values())
     mean, std = mean_and_std(values)
     paper = paper_value(number, backbone, aggr, "ppi" if data == "ppi-go" else data)
     mark = "no paper value" if data == "ppi-go" and values else _mark(mean, paper)

@@ -11,7 +11,7 @@ import errno
 import json
 import sqlite3
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -318,10 +318,18 @@ class Store:
         r"""The file of a run's checkpoint."""
         return self.checkpoints / f"{key}.pt"
 
-    def artefact(self, key: str) -> Artefact | None:
-        r"""The arrays of a run by name, or :obj:`None`."""
+    def artefact(
+        self, key: str, wanted: Callable[[str], bool] = lambda name: True
+    ) -> Artefact | None:
+        r"""The arrays of a run by name, or :obj:`None` if it has no artefact.
+
+        Args:
+            key (str): The run.
+            wanted (callable, optional): Selects arrays by name; decompressing the embeddings of
+                800 runs takes a minute. (default: all)
+        """
         try:
-            facts, arrays = read_archive(self.artefact_path(key), ARTEFACT)
+            facts, arrays = read_archive(self.artefact_path(key), ARTEFACT, wanted)
         except FileNotFoundError:
             return None
         except ValueError as error:
