@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo tables gallery test test-long test-ray test-browser lint format bench clean distclean
+.PHONY: help install demo tables gallery test test-long test-ray test-browser test-package lint format bench clean distclean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ test-ray: $(VENV)/.installed-ray ## Run the tests on a Ray cluster, after instal
 
 test-browser: $(VENV)/.installed-browser ## Try the report page in Chromium, which has to be there
 	$(BIN)/python -m pytest -m browser $(ARGS) tests/browser
+
+test-package: $(STAMP) ## Build sdist and wheel, check them, try the wheel without extras (needs an index)
+	$(BIN)/python tests/package/check_package.py
 
 lint: $(STAMP) ## Check style, format and types
 	$(BIN)/ruff check
