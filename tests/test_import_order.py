@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 ORDER = (
+    "names",
     "graph",
     "ops",
     "functional",

@@ -1,11 +1,15 @@
 r"""Data sets: the benchmarks, embedded ones, generated ones and a person's own graph."""
 
-from meanmax.data.dataset import Dataset, Split, fingerprint
-from meanmax.data.fetch.catalog import CATALOG
-from meanmax.data.files import DataError
-from meanmax.data.load import load
-from meanmax.data.splits import make_split
-from meanmax.data.statistics import Statistics, statistics
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from meanmax.data.dataset import Dataset, Split, fingerprint
+    from meanmax.data.dataset_statistics import Statistics, statistics
+    from meanmax.data.fetch.catalog import CATALOG
+    from meanmax.data.files import DataError
+    from meanmax.data.loading import load
+    from meanmax.data.splits import make_split
 
 __all__ = [
     "CATALOG",
@@ -18,3 +22,25 @@ __all__ = [
     "make_split",
     "statistics",
 ]
+
+# Imported at first use: the catalogue and the files of a store need no PyTorch. No module of the
+# package may have the name of something in this list, since importing it would replace that.
+_MODULES = {
+    "CATALOG": "fetch.catalog",
+    "DataError": "files",
+    "Dataset": "dataset",
+    "Split": "dataset",
+    "Statistics": "dataset_statistics",
+    "fingerprint": "dataset",
+    "load": "loading",
+    "make_split": "splits",
+    "statistics": "dataset_statistics",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'meanmax.data' has no attribute {name!r}")
+    value = getattr(import_module(f"meanmax.data.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -201,7 +201,7 @@ def contents(
 def entry_of(name: str) -> Entry:
     r"""The entry of the catalogue, or an error with the names that are near."""
     if name not in CATALOG:
-        from meanmax.data.load import unknown_name
+        from meanmax.data.loading import unknown_name
 
         raise DataError(unknown_name(name))
     return CATALOG[name]

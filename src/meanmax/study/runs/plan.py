@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from meanmax.data import CATALOG, DataError, Dataset, fingerprint, make_split
-from meanmax.data.load import is_name
+from meanmax.data.loading import is_name
 from meanmax.data.splits import default_scheme
 from meanmax.graph import Graph
 from meanmax.study.runs.execute import DataRef, Task, params_of

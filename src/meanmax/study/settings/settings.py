@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from meanmax.nn import PYG_BASELINES
+from meanmax.names import PYG_BASELINES
 
 NAMES = ("published", "tuned")
 r"""The files in the package that runs are planned from."""
