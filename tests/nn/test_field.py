@@ -11,8 +11,8 @@ from meanmax import Graph, build_model
 from meanmax.graph import SparseFeatures
 from meanmax.graph.views import RowsGraph
 from meanmax.nn.receptive_field import Field
-from meanmax.train import Nodes, Problem, Sample, Schedule, loop, train
-from meanmax.train.problem import FieldSample, narrowed
+from meanmax.train import LabeledNodes, Sample, Schedule, TrainingProblem, loop, train
+from meanmax.train.problem import FieldSample, restrict_to_field
 
 NODES = 300
 BACKBONES = ("gcn", "masked_gcn", "gat", "cat", "sage", "gin")
@@ -29,7 +29,9 @@ def sample(*, sparse: bool, weighted: bool, seed: int = 0) -> Sample:
     index = torch.tensor([50, 7, 3, 3, 299, 0])  # in no order, and one twice
     target = torch.tensor([0, 1, 2, 2, 1, 0])
     features = SparseFeatures.from_dense(x, torch.float64) if sparse else x
-    return Sample(features, Graph.from_edge_index(edges, NODES, weight), Nodes(index, target))
+    return Sample(
+        features, Graph.from_edge_index(edges, NODES, weight), LabeledNodes(index, target)
+    )
 
 
 def model_of(backbone: str, aggr: str, layers: int = 2, **options):
@@ -58,7 +60,7 @@ def outcome(model, given: Sample):
 def test_field_equals_whole(backbone, aggr, nonlinear, layers, weighted, sparse):
     given = sample(sparse=sparse, weighted=weighted)
     model = model_of(backbone, aggr, layers, nonlinear=nonlinear)
-    narrow = narrowed(Problem([given]), model).samples[0]
+    narrow = restrict_to_field(TrainingProblem([given]), model).samples[0]
     assert isinstance(narrow, FieldSample)
     loss, grads, hits = outcome(model, given)
     found, found_grads, found_hits = outcome(model, narrow)
@@ -75,7 +77,7 @@ def test_field_equals_whole(backbone, aggr, nonlinear, layers, weighted, sparse)
 def test_skips_and_layer_norms(backbone, skip):
     given = sample(sparse=True, weighted=False)
     model = model_of(backbone, "softmax", 3, skip=skip, norm="layer")
-    narrow = narrowed(Problem([given]), model).samples[0]
+    narrow = restrict_to_field(TrainingProblem([given]), model).samples[0]
     assert isinstance(narrow, FieldSample)
     loss, grads, _ = outcome(model, given)
     found, found_grads, _ = outcome(model, narrow)
@@ -89,14 +91,14 @@ def test_skips_and_layer_norms(backbone, skip):
 def test_training_takes_the_field_and_ends_the_same(monkeypatch, backbone, aggr, aggregator_loss):
     given = sample(sparse=True, weighted=False)
     index = torch.tensor([11, 20, 31])
-    val = replace(given, nodes=Nodes(index, torch.tensor([0, 1, 2])))
+    val = replace(given, nodes=LabeledNodes(index, torch.tensor([0, 1, 2])))
     schedule = Schedule(
         epochs=4, schedule="alternating", aggregator_loss=aggregator_loss, weight_steps=2
     )
     ended = []
     for narrows in (True, False):
         if not narrows:
-            monkeypatch.setattr(loop, "narrowed", lambda problem, _: problem)
+            monkeypatch.setattr(loop, "restrict_to_field", lambda problem, _: problem)
         seen = []
         model = model_of(backbone, aggr, dropout=0.0)
         if backbone == "cat":
@@ -108,7 +110,7 @@ def test_training_takes_the_field_and_ends_the_same(monkeypatch, backbone, aggr,
             "_run",
             lambda *args, seen=seen, forward=forward: seen.append(args[1]) or forward(*args),
         )
-        history = train(model, Problem([given], val), schedule)
+        history = train(model, TrainingProblem([given], val), schedule)
         assert all(isinstance(graph, Field) == narrows for graph in seen) and len(seen) == 16
         ended.append((history, model.state_dict()))
     (mine, state), (theirs, wanted) = ended
@@ -121,7 +123,7 @@ def test_training_takes_the_field_and_ends_the_same(monkeypatch, backbone, aggr,
 def test_dropout_on_a_field_is_drawn_and_scaled():
     given = sample(sparse=True, weighted=False)
     model = model_of("gcn", "none", dropout=0.5)
-    narrow = narrowed(Problem([given]), model).samples[0]
+    narrow = restrict_to_field(TrainingProblem([given]), model).samples[0]
     model.activation = "none"  # linear in what is dropped, so that means agree
     wanted = model.eval()(given.x, given.graph)[torch.unique(given.nodes.index)]
     model.train()
@@ -145,10 +147,10 @@ def test_learned_features_own_samples_and_odd_indices_stay_whole():
     for whole in (
         replace(given, x=given.x.clone().requires_grad_()),
         Own(given.x, given.graph, given.nodes),
-        replace(given, nodes=Nodes(torch.tensor([-1, 2, 3]), target)),
-        replace(given, nodes=Nodes(mask, target)),
+        replace(given, nodes=LabeledNodes(torch.tensor([-1, 2, 3]), target)),
+        replace(given, nodes=LabeledNodes(mask, target)),
     ):
-        assert narrowed(Problem([whole]), model).samples[0] is whole
+        assert restrict_to_field(TrainingProblem([whole]), model).samples[0] is whole
         whole.nodes.loss(whole.output(model)).backward()
 
 
@@ -169,7 +171,7 @@ def test_features_of_half_precision(dtype):
     given = sample(sparse=True, weighted=False)
     half = replace(given, x=given.x.to(dtype))
     model = model_of("gcn", "none").float()
-    narrow = narrowed(Problem([half]), model).samples[0]
+    narrow = restrict_to_field(TrainingProblem([half]), model).samples[0]
     assert isinstance(narrow, FieldSample)
     torch.testing.assert_close(outcome(model, narrow)[0], outcome(model, half)[0])
 
@@ -178,11 +180,11 @@ def test_labelled_nodes_without_neighbours_and_words():
     given = sample(sparse=True, weighted=False)
     dense = given.x.to_dense()
     dense[:3] = 0
-    alone = Nodes(torch.tensor([0, 1, 2]), torch.tensor([0, 1, 2]))
+    alone = LabeledNodes(torch.tensor([0, 1, 2]), torch.tensor([0, 1, 2]))
     given = Sample(SparseFeatures.from_dense(dense, torch.float64), given.graph, alone)
     for backbone in BACKBONES:
         model = model_of(backbone, "softmax")
-        narrow = narrowed(Problem([given]), model).samples[0]
+        narrow = restrict_to_field(TrainingProblem([given]), model).samples[0]
         assert isinstance(narrow, FieldSample)
         torch.testing.assert_close(outcome(model, narrow)[0], outcome(model, given)[0])
 
@@ -225,10 +227,10 @@ def test_no_field_where_nothing_is_gained():
 
 def test_other_models_and_several_samples_stay_whole():
     given = sample(sparse=False, weighted=False)
-    several = Problem([given, given])
-    assert narrowed(several, model_of("gcn", "none")) is several
-    one = Problem([given])
-    assert narrowed(one, torch.nn.Identity()) is one
+    several = TrainingProblem([given, given])
+    assert restrict_to_field(several, model_of("gcn", "none")) is several
+    one = TrainingProblem([given])
+    assert restrict_to_field(one, torch.nn.Identity()) is one
 
 
 def test_rows_keep_the_weights_of_the_whole():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from meanmax import Graph
-from meanmax.train import Nodes, Problem, Sample
+from meanmax.train import LabeledNodes, Sample, TrainingProblem
 
 
 def small(num_nodes=24, classes=3, seed=0):
@@ -16,5 +16,5 @@ def small(num_nodes=24, classes=3, seed=0):
     x = torch.randn(num_nodes, 5, generator=generator) + y[:, None]
     half = num_nodes // 2
     index = torch.arange(num_nodes)
-    train = Sample(x, graph, Nodes(index[:half], y[:half]))
-    return Problem([train], Sample(x, graph, Nodes(index[half:], y[half:])))
+    train = Sample(x, graph, LabeledNodes(index[:half], y[:half]))
+    return TrainingProblem([train], Sample(x, graph, LabeledNodes(index[half:], y[half:])))

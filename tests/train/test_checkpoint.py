@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from meanmax import build_model
-from meanmax.train import Checkpoint, CheckpointError, Problem, Sample, Schedule, train
+from meanmax.train import Checkpoint, CheckpointError, Sample, Schedule, TrainingProblem, train
 from tests.train.problems import small
 
 SCHEDULE = Schedule(epochs=12, schedule="alternating", weight_steps=2, patience=12)
@@ -43,7 +43,7 @@ def test_batches_of_graphs_go_on_in_the_same_order(tmp_path):
         torch.manual_seed(5)
         model = build_model("gcn", "lp", 5, 8, 3, dropout=0.5)
         parts = [small(seed=seed) for seed in range(5)]
-        problem = Problem([part.samples[0] for part in parts], parts[0].val)
+        problem = TrainingProblem([part.samples[0] for part in parts], parts[0].val)
 
         def on_epoch(epoch, history):
             if epoch == stop:
@@ -99,7 +99,7 @@ def test_writing_leaves_the_last_one_when_it_fails(tmp_path, monkeypatch):
 
 def test_batches_hold_every_graph_once_and_keep_them_apart():
     parts = [small(num_nodes=n, seed=n) for n in (9, 12, 15)]
-    problem = Problem([part.samples[0] for part in parts], batch_graphs=2)
+    problem = TrainingProblem([part.samples[0] for part in parts], batch_graphs=2)
     torch.manual_seed(0)
     batches = list(problem.batches())
     assert sorted(batch.graph.num_nodes for batch in batches)[-1] < 9 + 12 + 15

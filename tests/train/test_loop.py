@@ -4,11 +4,13 @@ import pytest
 import torch
 
 from meanmax import Graph, build_model
-from meanmax.train import Nodes, Problem, Sample, Schedule, TrainingError, train
+from meanmax.train import LabeledNodes, Sample, Schedule, TrainingError, TrainingProblem, train
 
 
 def on_graph(graph, x, nodes, val):
-    return Problem([Sample(x, graph, nodes)], None if val is None else Sample(x, graph, val))
+    return TrainingProblem(
+        [Sample(x, graph, nodes)], None if val is None else Sample(x, graph, val)
+    )
 
 
 def problem():
@@ -16,7 +18,7 @@ def problem():
     graph = Graph.from_edge_index(torch.randint(0, 20, (2, 60)), 20)
     x, y = torch.randn(20, 5), torch.arange(20) % 2
     index = torch.arange(20)
-    return graph, x, Nodes(index[:10], y[:10]), Nodes(index[10:], y[10:])
+    return graph, x, LabeledNodes(index[:10], y[:10]), LabeledNodes(index[10:], y[10:])
 
 
 def test_the_best_epoch_is_restored():

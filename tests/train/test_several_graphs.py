@@ -8,7 +8,7 @@ import scipy.sparse
 import torch
 
 from meanmax import Graph, NodeClassifier, SparseFeatures
-from meanmax.train import Nodes
+from meanmax.train import LabeledNodes
 from meanmax.train.problem import graph_numbers, graph_samples
 
 SIZES = (12, 9, 14, 10, 11)
@@ -40,7 +40,7 @@ def test_graphs_are_taken_apart():
     weight = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
     graph = Graph.from_edge_index(edges, 5, weight, batch=torch.tensor([0, 0, 1, 2, 2]))
     x = torch.arange(10.0).reshape(5, 2)
-    nodes = Nodes(torch.tensor([1, 3, 4]), torch.tensor([7, 8, 9]))
+    nodes = LabeledNodes(torch.tensor([1, 3, 4]), torch.tensor([7, 8, 9]))
     assert graph_numbers(graph, torch.arange(5)).tolist() == [0, 0, 1, 2, 2]
     first, last = graph_samples(x, graph, nodes)
     assert first.graph.edge_index.tolist() == [[1, 1, 0], [0, 0, 1]]

@@ -1,13 +1,16 @@
-r"""Numpy's own files, read without pickle and without believing what they claim."""
+r"""Numpy arrays read without pickle and without trusting their headers, and atomic writes."""
 
 from __future__ import annotations
 
 import io
 import math
+import os
+import secrets
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeAlias
+from pathlib import Path
+from typing import BinaryIO, TypeAlias
 
 import numpy as np
 from numpy.lib import format as npy
@@ -112,3 +115,38 @@ def report(progress: Progress | None, what: str, done: int, total: int | None) -
     r"""Calls :obj:`progress` if there is one."""
     if progress is not None:
         progress(what, done, total)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    r"""Yields an empty temporary file beside :obj:`path`, which replaces it at the end of the
+    block. If the block fails, the temporary file is deleted and :obj:`path` is left as it was.
+
+    Args:
+        path (Path): The file; its folder is created.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Not by tempfile, whose files no one else may read, whatever the umask says.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{path.suffix}")
+    try:
+        temporary.touch(exist_ok=False)
+        yield temporary
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def atomic_write(path: Path) -> Iterator[BinaryIO]:
+    r"""As :func:`replacing`, with the temporary file open for writing."""
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        yield file
+
+
+def write_text(path: Path, text: str) -> None:
+    r"""Writes a UTF-8 text file atomically."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

@@ -14,7 +14,7 @@ from meanmax.scale.edges import Array, BatchingError, Edges
 from meanmax.scale.partition import assign_metis, block_bounds
 from meanmax.scale.rows import Rows
 from meanmax.scale.sampling import Draws, NeighbourProblem, NeighbourSampler
-from meanmax.train import Nodes, Problem, Sample
+from meanmax.train import LabeledNodes, Sample, TrainingProblem
 
 Kind: TypeAlias = Literal["clusters", "neighbours"]
 Cut: TypeAlias = Literal["metis", "blocks"]
@@ -64,19 +64,19 @@ class Batches:
         self,
         x: Rows,
         edges: Edges,
-        nodes: Nodes,
+        nodes: LabeledNodes,
         val: Sample | None,
         *,
         layers: int,
         part_ptr: Array | None = None,
         draws: Draws | None = None,
-    ) -> Problem:
+    ) -> TrainingProblem:
         r"""What to train on.
 
         Args:
             x (Rows): Features, on the scale they are learned from.
             edges (Edges): The graph.
-            nodes (Nodes): Training nodes.
+            nodes (LabeledNodes): Training nodes.
             val (Sample, optional): Validation nodes.
             layers (int): The layers of the model.
             part_ptr (ndarray, optional): The first node of each part, where nodes are grouped by

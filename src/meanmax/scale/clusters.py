@@ -14,7 +14,7 @@ from meanmax.graph import Graph
 from meanmax.scale.edges import Array, BatchingError, Edges
 from meanmax.scale.rows import Rows
 from meanmax.scale.sampling import Draws
-from meanmax.train import Nodes, Problem, Sample
+from meanmax.train import LabeledNodes, Sample, TrainingProblem
 
 
 class Induced:
@@ -99,7 +99,7 @@ class Clusters:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ClusterProblem(Problem):
+class ClusterProblem(TrainingProblem):
     r"""Trains on the graph that a few parts induce, as `Cluster-GCN
     <https://arxiv.org/abs/1905.07953>`_ does. In each epoch parts are drawn into batches anew;
     edges within a batch count, between two parts of it too, others do not.
@@ -109,14 +109,14 @@ class ClusterProblem(Problem):
 
     Args:
         clusters (Clusters): The graph in parts.
-        nodes (Nodes): Training nodes.
+        nodes (LabeledNodes): Training nodes.
         per_batch (int, optional): The most parts in a batch. (default: :obj:`1`)
         draws (Draws, optional): Draws batches. (default: for this process alone)
     """
 
     samples: Sequence[Sample] = ()
     clusters: Clusters
-    nodes: Nodes
+    nodes: LabeledNodes
     per_batch: int = 1
     draws: Draws = field(default_factory=Draws)
 
@@ -154,7 +154,7 @@ class ClusterProblem(Problem):
         inside = own >= 0
         x = self.clusters.x.gather(nodes)
         total = None if count == 1 else max(1, round(len(own) / count))
-        return Sample(x, graph, Nodes(own[inside], self.nodes.target[inside], total))
+        return Sample(x, graph, LabeledNodes(own[inside], self.nodes.target[inside], total))
 
     @cached_property
     def _training(self) -> Array:

@@ -21,7 +21,7 @@ from meanmax.scale.collectives import Halo, minimum, summed
 from meanmax.scale.cutting import Piece, tensor
 from meanmax.scale.parts_folder import Manifest, PartsError, StoredPart, read_manifest, read_part
 from meanmax.scale.ranks import Job
-from meanmax.train import Nodes, Sample
+from meanmax.train import LabeledNodes, Sample
 from meanmax.train.problem import Scaling
 
 
@@ -146,7 +146,9 @@ class Part:
         x = self._scaled if scale else self.stored.x
         index = self.stored.split[name]
         target = self._targets()[index]
-        return Sample(x, self.graph, Nodes(index, target, max(1, self.manifest.counts[name])))
+        return Sample(
+            x, self.graph, LabeledNodes(index, target, max(1, self.manifest.counts[name]))
+        )
 
     @cached_property
     def _scaled(self) -> Features:

@@ -20,7 +20,7 @@ from meanmax.scale.ranks import Job, own_seed
 from meanmax.scale.rows import Rows
 from meanmax.scale.sampling import Draws, Replicas
 from meanmax.scale.source import Source
-from meanmax.train import Checkpoint, NodeClassifier, Nodes, Problem, evaluate, train
+from meanmax.train import Checkpoint, LabeledNodes, NodeClassifier, TrainingProblem, evaluate, train
 from meanmax.train.classifier import check_parameters, model_of, schedule_of
 from meanmax.train.communicator import SINGLE_PROCESS
 from meanmax.train.inputs import Targets, as_targets, names_told_apart
@@ -106,7 +106,7 @@ def exact_scores(classifier: NodeClassifier, source: Source) -> dict[str, float 
             continue
         values = torch.from_numpy(np.asarray(source.y[nodes.numpy()]))
         values = values.reshape(-1).long() if not classifier.multilabel_ else values
-        scores[role] = Nodes(torch.arange(len(nodes)), values).score(own)
+        scores[role] = LabeledNodes(torch.arange(len(nodes)), values).score(own)
     return scores
 
 
@@ -123,7 +123,7 @@ def _outputs(
     )
 
 
-def _targets(source: Source) -> tuple[Targets, dict[str, Nodes]]:
+def _targets(source: Source) -> tuple[Targets, dict[str, LabeledNodes]]:
     values, places = source.labels()
     targets = as_targets(
         values, places["train"], len(values), names_told_apart(source.class_names, source.y.ndim)
@@ -178,7 +178,7 @@ def fit_parts(
     if manifest.counts["train"] == 0:
         raise ValueError(f"the split of '{manifest.data}' has no training nodes")
     val = samples["val"] if manifest.counts["val"] else None
-    problem = Problem([samples["train"]], val)
+    problem = TrainingProblem([samples["train"]], val)
     names = names_told_apart(manifest.class_names, part.stored.y.dim())
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(classifier.seed)

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 
 from meanmax.data import Dataset, Split
+from meanmax.data.files import write_text
 from meanmax.graph.build import index_dtype
 from meanmax.scale.edges import PASS_BYTES, Array, Edges, FolderError
 from meanmax.scale.folder import FILE, ROLES, GraphFolder, Manifest, facts_of, open_folder
 from meanmax.scale.rows import DenseRows, Rows, SparseRows, rows_of, take_place
-from meanmax.train.files import write_text
 
 
 class FolderWriter:

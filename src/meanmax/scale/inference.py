@@ -44,7 +44,7 @@ from meanmax.scale.rows import (
     rows_of,
     scratch_files,
 )
-from meanmax.train import NodeClassifier, Nodes, Sample
+from meanmax.train import LabeledNodes, NodeClassifier, Sample
 
 OnRows = Callable[[int], None]
 
@@ -439,7 +439,7 @@ class ExactSample(Sample):
     Args:
         rows (Rows): Features of all nodes.
         edges (Edges): The graph.
-        nodes (Nodes): The nodes that count.
+        nodes (LabeledNodes): The nodes that count.
         memory (int, optional): Bytes that the arrays of a block may take. (default: 1 GiB)
         scratch (Path, optional): A folder for hidden layers. (default: that of temporary files)
     """
@@ -448,13 +448,13 @@ class ExactSample(Sample):
         self,
         rows: Rows,
         edges: Edges,
-        nodes: Nodes,
+        nodes: LabeledNodes,
         *,
         memory: int = MEMORY,
         scratch: Path | None = None,
     ) -> None:
         nothing = Graph.from_edge_index([[], []], 0)
-        kept = Nodes(torch.arange(len(nodes.index)), nodes.target)
+        kept = LabeledNodes(torch.arange(len(nodes.index)), nodes.target)
         super().__init__(torch.empty(0, rows.shape[1]), nothing, kept)
         more = {"rows": rows, "edges": edges, "chosen": nodes.index, "memory": memory}
         for name, value in {**more, "scratch": scratch}.items():

@@ -15,8 +15,8 @@ import torch.distributed as dist
 from torch.nn import Parameter
 
 from meanmax.scale.collectives import peers_needed, summed
+from meanmax.train.checkpoint import Checkpoint, CheckpointError
 from meanmax.train.communicator import flattened
-from meanmax.train.files import Checkpoint, CheckpointError
 
 PATIENCE = 45.0
 SETUP = timedelta(hours=6)

@@ -19,8 +19,8 @@ from meanmax.ops.numba.launch import kernel, subroutine
 from meanmax.scale.edges import Array, BatchingError, BlockGraphs, Edges
 from meanmax.scale.ranks import Job
 from meanmax.scale.rows import Rows
-from meanmax.train import Nodes, Problem, Sample
-from meanmax.train.files import Checkpoint
+from meanmax.train import LabeledNodes, Sample, TrainingProblem
+from meanmax.train.checkpoint import Checkpoint
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST_MIX, SECOND_MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -245,14 +245,14 @@ class Replicas:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class NeighbourProblem(Problem):
+class NeighbourProblem(TrainingProblem):
     r"""Trains on a few training nodes at a time, with neighbours drawn anew each time. The loss is
     taken over those nodes alone.
 
     Args:
         x (Rows): Features.
         sampler (NeighbourSampler): Draws neighbours; as many hops as the model has layers, or more.
-        nodes (Nodes): Training nodes.
+        nodes (LabeledNodes): Training nodes.
         batch_size (int, optional): The most training nodes in a batch; batches are of about equal
             size. (default: :obj:`512`)
         draws (Draws, optional): Draws batches. (default: for this process alone)
@@ -261,7 +261,7 @@ class NeighbourProblem(Problem):
     samples: Sequence[Sample] = ()
     x: Rows
     sampler: NeighbourSampler
-    nodes: Nodes
+    nodes: LabeledNodes
     batch_size: int = 512
     draws: Draws = field(default_factory=Draws)
 
@@ -287,5 +287,5 @@ class NeighbourProblem(Problem):
             seed (int): What neighbours are drawn with.
         """
         drawn = self.sampler.sample(self.nodes.index[chosen].numpy(), seed)
-        nodes = Nodes(torch.arange(len(chosen)), self.nodes.target[chosen])
+        nodes = LabeledNodes(torch.arange(len(chosen)), self.nodes.target[chosen])
         return Sample(self.x.gather(drawn.nodes), drawn.graph, nodes)

@@ -16,7 +16,7 @@ from meanmax.scale.edges import PASS_BYTES, Array, BatchingError, Edges
 from meanmax.scale.folder import ROLES, GraphFolder
 from meanmax.scale.inference import MEMORY, ExactSample
 from meanmax.scale.rows import Rows, ScaledRows, rows_of
-from meanmax.train import Nodes, Sample
+from meanmax.train import LabeledNodes, Sample
 from meanmax.train.problem import Scaling
 
 
@@ -102,11 +102,11 @@ class Source:
             return rows_of(scaling(self.whole[0]))
         return ScaledRows(self.x, scaling)
 
-    def sample(self, nodes: Nodes, x: Rows) -> Sample:
+    def sample(self, nodes: LabeledNodes, x: Rows) -> Sample:
         r"""Some nodes in the whole graph: in memory, or computed layer by layer.
 
         Args:
-            nodes (Nodes): The nodes.
+            nodes (LabeledNodes): The nodes.
             x (Rows): What :meth:`scaled` gave.
         """
         if self.whole is not None:

@@ -1,9 +1,9 @@
 r"""Training of models: the loop and its parts, and a classifier around them."""
 
+from meanmax.train.checkpoint import Checkpoint, CheckpointError
 from meanmax.train.classifier import NodeClassifier
-from meanmax.train.files import Checkpoint, CheckpointError
 from meanmax.train.loop import TrainingError, evaluate, train
-from meanmax.train.problem import Nodes, Problem, Sample
+from meanmax.train.problem import LabeledNodes, Sample, TrainingProblem
 from meanmax.train.schedule import History, Schedule
 
 __all__ = [
@@ -11,8 +11,8 @@ __all__ = [
     "CheckpointError",
     "History",
     "NodeClassifier",
-    "Nodes",
-    "Problem",
+    "LabeledNodes",
+    "TrainingProblem",
     "Sample",
     "Schedule",
     "TrainingError",

@@ -23,7 +23,7 @@ from meanmax.graph import Graph
 from meanmax.nn import PYG_BASELINES, Trainable, build_model, build_pyg_baseline
 from meanmax.nn.conv import check_positive
 from meanmax.nn.linear import Features
-from meanmax.train.files import Checkpoint, read_archive, write_archive
+from meanmax.train.checkpoint import Checkpoint, read_archive, write_archive
 from meanmax.train.inputs import (
     Targets,
     as_features,
@@ -34,7 +34,7 @@ from meanmax.train.inputs import (
     check_present,
 )
 from meanmax.train.loop import OnEpoch, train
-from meanmax.train.problem import Nodes, Scaling, arrange
+from meanmax.train.problem import LabeledNodes, Scaling, make_samples
 from meanmax.train.schedule import History, Schedule
 
 _SIZES = ("in_channels", "out_channels")
@@ -463,7 +463,7 @@ class NodeClassifier(TrainedClassifier):
         graph = as_graph(graph, x.size(0))
         train_nodes = as_index(train_mask, x.size(0), "train_mask")
         targets = as_targets(y, train_nodes, x.size(0), class_names)
-        arranged = arrange(
+        arranged = make_samples(
             x,
             graph,
             targets.nodes(train_nodes, "train_mask"),
@@ -489,7 +489,7 @@ class NodeClassifier(TrainedClassifier):
         return self
 
 
-def _validation(val_mask: Any, train_nodes: Tensor, targets: Targets) -> Nodes | None:
+def _validation(val_mask: Any, train_nodes: Tensor, targets: Targets) -> LabeledNodes | None:
     if val_mask is None:
         return None
     nodes = as_index(val_mask, len(targets.values), "val_mask")

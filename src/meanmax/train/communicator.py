@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from meanmax.train.files import Checkpoint
+from meanmax.train.checkpoint import Checkpoint
 
 
 class Communicator(Protocol):

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 
 from meanmax.graph import Graph, SparseFeatures
 from meanmax.nn.linear import Features
-from meanmax.train.problem import Nodes
+from meanmax.train.problem import LabeledNodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +37,13 @@ class Targets:
         r"""Whether a node has several labels."""
         return self.values.ndim == 2
 
-    def nodes(self, index: Tensor, name: str) -> Nodes:
+    def nodes(self, index: Tensor, name: str) -> LabeledNodes:
         r"""The targets of some nodes; an error unless all have a known label."""
         where = index.numpy()
         check_present(self.missing[where], name)
         chosen = self.values[where]
         if self.multilabel:
-            return Nodes(index, torch.from_numpy(chosen.astype(np.float32)))
+            return LabeledNodes(index, torch.from_numpy(chosen.astype(np.float32)))
         position = np.searchsorted(self.classes, chosen).clip(max=len(self.classes) - 1)
         unknown = self.classes[position] != chosen
         if unknown.any():
@@ -51,7 +51,7 @@ class Targets:
                 f"'{name}' holds nodes with labels that no training node has "
                 f"({_examples(chosen[unknown])}); the classes are {_examples(self.classes)}"
             )
-        return Nodes(index, torch.from_numpy(position.astype(np.int64)))
+        return LabeledNodes(index, torch.from_numpy(position.astype(np.int64)))
 
 
 def names_told_apart(names: Sequence[str], columns: int) -> tuple[str, ...]:

@@ -16,9 +16,9 @@ from torch.nn.utils import clip_grad_value_
 
 from meanmax.nn import Trainable
 from meanmax.ops.scaling import NotFiniteError
+from meanmax.train.checkpoint import Checkpoint, CheckpointError
 from meanmax.train.communicator import SINGLE_PROCESS, Communicator
-from meanmax.train.files import Checkpoint, CheckpointError
-from meanmax.train.problem import Problem, Sample, narrowed, score_of
+from meanmax.train.problem import Sample, TrainingProblem, restrict_to_field, score_of
 from meanmax.train.schedule import EarlyStopping, History, Schedule
 
 
@@ -147,7 +147,7 @@ OnEpoch = Callable[[int, History], None]
 
 def train(
     model: Trainable,
-    problem: Problem,
+    problem: TrainingProblem,
     schedule: Schedule,
     on_epoch: OnEpoch | None = None,
     checkpoint: Checkpoint | None = None,
@@ -161,7 +161,7 @@ def train(
 
     Args:
         model (Trainable): The model.
-        problem (Problem): What to learn from and to validate on.
+        problem (TrainingProblem): What to learn from and to validate on.
         schedule (Schedule): How long and how fast.
         on_epoch (callable, optional): Called after each epoch with its number and the history.
         checkpoint (Checkpoint, optional): Where to keep the state, and to go on from if it is
@@ -189,11 +189,11 @@ class _Run:
     r"""One training, which can be taken apart into a state and put together again."""
 
     def __init__(
-        self, model: Trainable, problem: Problem, schedule: Schedule, ranks: Communicator
+        self, model: Trainable, problem: TrainingProblem, schedule: Schedule, ranks: Communicator
     ) -> None:
         if schedule.aggregator_loss == "val" and problem.val is None:
             raise ValueError("aggregator_loss='val' needs validation nodes (got none)")
-        self.model, self.problem, self.schedule = model, narrowed(problem, model), schedule
+        self.model, self.problem, self.schedule = model, restrict_to_field(problem, model), schedule
         self.ranks = ranks
         self.steps = Steps(model, schedule, ranks)
         self.selection = EarlyStopping(schedule.select, schedule.patience)

@@ -19,7 +19,7 @@ from meanmax.nn.receptive_field import Field
 
 
 @dataclass(frozen=True, eq=False)
-class Nodes:
+class LabeledNodes:
     r"""Nodes with their targets.
 
     Args:
@@ -86,14 +86,14 @@ class Sample:
     Args:
         x (Tensor or SparseFeatures): Features.
         graph (Graph): The graph as it is, or a batch.
-        nodes (Nodes): The nodes that the loss is taken over, with their targets.
+        nodes (LabeledNodes): The nodes that the loss is taken over, with their targets.
         structure (Tensor, optional): CAT's embeddings of the nodes, where they are fitted.
             (default: :obj:`None`)
     """
 
     x: Features
     graph: Graph
-    nodes: Nodes
+    nodes: LabeledNodes
     structure: Tensor | None = None
 
     def output(self, model: Trainable) -> Tensor:
@@ -104,7 +104,7 @@ class Sample:
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class TrainingProblem:
     r"""Samples to learn from and one to validate on.
 
     Args:
@@ -137,7 +137,7 @@ def joined(samples: Sequence[Sample]) -> Sample:
     return Sample(
         _stacked([sample.x for sample in samples]),
         Graph.batch([sample.graph for sample in samples]),
-        Nodes(torch.cat(index), torch.cat([sample.nodes.target for sample in samples])),
+        LabeledNodes(torch.cat(index), torch.cat([sample.nodes.target for sample in samples])),
         torch.cat(structures) if structures else None,
     )
 
@@ -154,14 +154,14 @@ def _stacked(parts: Sequence[Features]) -> Features:
 
 
 def graph_samples(
-    x: Features, graph: Graph, nodes: Nodes, structure_channels: int | None = None
+    x: Features, graph: Graph, nodes: LabeledNodes, structure_channels: int | None = None
 ) -> list[Sample]:
     r"""A sample for each graph of a batch that holds some of the nodes.
 
     Args:
         x (Tensor or SparseFeatures): Features of all nodes.
         graph (Graph): The batch.
-        nodes (Nodes): The nodes that count, with their targets.
+        nodes (LabeledNodes): The nodes that count, with their targets.
         structure_channels (int, optional): Channels of CAT's embeddings, which are fitted to each
             graph; :obj:`None` for other backbones. (default: :obj:`None`)
     """
@@ -170,7 +170,7 @@ def graph_samples(
     for number in torch.unique(own).tolist():
         first, part = _one_graph(graph, number)
         inside = own == number
-        target = Nodes(nodes.index[inside] - first, nodes.target[inside])
+        target = LabeledNodes(nodes.index[inside] - first, nodes.target[inside])
         structure = None
         if structure_channels is not None:
             structure = fit_structure(part, structure_channels)
@@ -234,25 +234,25 @@ class FieldSample(Sample):
 
     def output(self, model: Trainable) -> Tensor:
         r"""The model's output for the nodes of the sample, ascending."""
-        assert isinstance(model, NodeModel)  # the one it was narrowed for
+        assert isinstance(model, NodeModel)  # the one it was restrict_to_field for
         return model.on_field(self.field_x, self.field, structure=self.structure)
 
 
-def narrowed(problem: Problem, model: Trainable) -> Problem:
+def restrict_to_field(problem: TrainingProblem, model: Trainable) -> TrainingProblem:
     r"""The problem with samples cut down, where that spares work: one graph, and a model that knows
     how.
 
     Args:
-        problem (Problem): The problem.
+        problem (TrainingProblem): The problem.
         model (Trainable): The model that it is for.
     """
     if not isinstance(model, NodeModel) or len(problem.samples) != 1:
         return problem
-    val = None if problem.val is None else _narrowed(problem.val, model)
-    return replace(problem, samples=[_narrowed(problem.samples[0], model)], val=val)
+    val = None if problem.val is None else _restricted(problem.val, model)
+    return replace(problem, samples=[_restricted(problem.samples[0], model)], val=val)
 
 
-def _narrowed(sample: Sample, model: NodeModel) -> Sample:
+def _restricted(sample: Sample, model: NodeModel) -> Sample:
     if type(sample) is not Sample or _has_gradient(sample.x):
         return sample
     index = sample.nodes.index
@@ -318,11 +318,11 @@ class Scaling:
 
 
 @dataclass(frozen=True, eq=False)
-class Arranged:
+class GraphData:
     r"""What a model is trained on.
 
     Args:
-        problem (Problem): Training and validation nodes.
+        problem (TrainingProblem): Training and validation nodes.
         x (Tensor or SparseFeatures): Features of all nodes, on a common scale if that is wanted.
         graph (Graph): The graph, or the batch.
         scaling (Scaling): How features are brought to a common scale, if they are.
@@ -330,35 +330,35 @@ class Arranged:
         structure_channels (int, optional): Channels of CAT's embeddings of several graphs.
     """
 
-    problem: Problem
+    problem: TrainingProblem
     x: Features
     graph: Graph
     scaling: Scaling
     inductive: bool
     structure_channels: int | None
 
-    def sample(self, nodes: Nodes) -> Sample:
+    def sample(self, nodes: LabeledNodes) -> Sample:
         r"""Some nodes as a model meets them that was trained on the problem: in all of the graph,
         or in the graphs of a batch that hold them.
 
         Args:
-            nodes (Nodes): The nodes.
+            nodes (LabeledNodes): The nodes.
         """
         if not self.inductive:
             return Sample(self.x, self.graph, nodes)
         return joined(graph_samples(self.x, self.graph, nodes, self.structure_channels))
 
 
-def arrange(
+def make_samples(
     x: Features,
     graph: Graph,
-    nodes: Nodes,
-    val: Nodes | None,
+    nodes: LabeledNodes,
+    val: LabeledNodes | None,
     *,
     scale: bool,
     batch_graphs: int,
     structure_channels: int | None,
-) -> Arranged:
+) -> GraphData:
     r"""One sample of everything; or one for each training graph, if there are several graphs of
     which none holds both training and validation nodes.
 
@@ -367,8 +367,8 @@ def arrange(
     Args:
         x (Tensor or SparseFeatures): Features of all nodes.
         graph (Graph): The graph, or the batch.
-        nodes (Nodes): Training nodes.
-        val (Nodes, optional): Validation nodes.
+        nodes (LabeledNodes): Training nodes.
+        val (LabeledNodes, optional): Validation nodes.
         scale (bool): Whether features are brought to a common scale: that of training nodes if
             they are in graphs of their own, else that of all nodes.
         batch_graphs (int): Graphs per batch.
@@ -381,14 +381,14 @@ def arrange(
     samples = [Sample(x, graph, nodes)]
     if inductive:
         samples = graph_samples(x, graph, nodes, channels)
-    problem = Problem(samples, None, batch_graphs)
-    arranged = Arranged(problem, x, graph, scaling, inductive, channels)
+    problem = TrainingProblem(samples, None, batch_graphs)
+    arranged = GraphData(problem, x, graph, scaling, inductive, channels)
     if val is None:
         return arranged
     return replace(arranged, problem=replace(problem, val=arranged.sample(val)))
 
 
-def _is_apart(graph: Graph, nodes: Nodes, val: Nodes | None) -> bool:
+def _is_apart(graph: Graph, nodes: LabeledNodes, val: LabeledNodes | None) -> bool:
     if graph.num_graphs == 1 or val is None:
         return graph.num_graphs > 1
     shared = torch.isin(graph_numbers(graph, nodes.index), graph_numbers(graph, val.index))

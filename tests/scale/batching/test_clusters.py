@@ -8,11 +8,11 @@ from meanmax import SparseFeatures, build_model
 from meanmax.nn.linear import as_dense
 from meanmax.scale import BatchingError, ClusterProblem, Clusters, Edges, assign_blocks
 from meanmax.scale.rows import rows_of
-from meanmax.train import Nodes, Problem, Sample, Schedule, loop, train
+from meanmax.train import LabeledNodes, Sample, Schedule, TrainingProblem, loop, train
 
 from .graphs import awkward, features
 
-TRAIN = Nodes(torch.tensor([4, 7, 8, 20, 33, 41, 55]), torch.tensor([0, 1, 2, 3, 0, 1, 2]))
+TRAIN = LabeledNodes(torch.tensor([4, 7, 8, 20, 33, 41, 55]), torch.tensor([0, 1, 2, 3, 0, 1, 2]))
 
 
 def problem_of(graph, part, per_batch=1, x=None, **more):
@@ -73,7 +73,7 @@ def test_batches_are_of_equal_size_and_their_losses_weigh_each_node_the_same():
     total = 0.0
     for batch in batches:
         assert batch.nodes.total == round(len(TRAIN.index) / 3)
-        alone = Nodes(batch.nodes.index, batch.nodes.target).loss(out)
+        alone = LabeledNodes(batch.nodes.index, batch.nodes.target).loss(out)
         expected = alone * len(batch.nodes.index) / batch.nodes.total
         torch.testing.assert_close(batch.nodes.loss(out), expected)
         total += len(batch.nodes.index)
@@ -89,11 +89,13 @@ def test_sparse_features_come_along():
 
 @pytest.mark.parametrize("backbone", ["gcn", "masked_gcn", "gat", "sage", "gin"])
 def test_one_part_trains_as_the_whole_graph(backbone, monkeypatch):
-    monkeypatch.setattr(loop, "narrowed", lambda problem, _: problem)  # sums in the same order
+    monkeypatch.setattr(
+        loop, "restrict_to_field", lambda problem, _: problem
+    )  # sums in the same order
     graph, x = awkward(), features()
-    val = Sample(x, graph, Nodes(torch.tensor([10, 11, 30]), torch.tensor([0, 1, 2])))
+    val = Sample(x, graph, LabeledNodes(torch.tensor([10, 11, 30]), torch.tensor([0, 1, 2])))
     losses = []
-    whole = Problem([Sample(x, graph, TRAIN)], val)
+    whole = TrainingProblem([Sample(x, graph, TRAIN)], val)
     batched = problem_of(graph, torch.zeros(60, dtype=torch.int64), val=val)
     for problem in (whole, batched):
         torch.manual_seed(0)

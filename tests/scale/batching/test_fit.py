@@ -54,7 +54,9 @@ def test_every_backbone_learns(data, batches, backbone):
 
 
 def test_one_batch_of_everything_is_ordinary_training(data, monkeypatch):
-    monkeypatch.setattr(loop, "narrowed", lambda problem, _: problem)  # sums in the same order
+    monkeypatch.setattr(
+        loop, "restrict_to_field", lambda problem, _: problem
+    )  # sums in the same order
     dataset, split = data
     whole = classifier(dropout=0.0)
     whole.fit(dataset.graph(), dataset.x, dataset.y, split.train, split.val,

@@ -8,7 +8,7 @@ import torch
 
 from meanmax import NodeClassifier
 from meanmax.scale.sampling import Draws
-from meanmax.train import Nodes
+from meanmax.train import LabeledNodes
 from meanmax.train.classifier import model_of
 
 from ..distributed.launch import on_ranks
@@ -62,7 +62,7 @@ def trained_batches(x, given):
     """The two halves, as blocks make them."""
     from meanmax.scale import Batches
 
-    nodes = Nodes(given.split.train, torch.from_numpy(given.y)[given.split.train])
+    nodes = LabeledNodes(given.split.train, torch.from_numpy(given.y)[given.split.train])
     how = Batches("clusters", 2, 1, "blocks")
     problem = how.problem(x, given.edges, nodes, None, layers=2)
     samples = [problem.sample([0], 2), problem.sample([1], 2)]

@@ -9,7 +9,7 @@ from meanmax import Graph, build_model
 from meanmax.scale import BatchingError, Edges, NeighbourProblem, NeighbourSampler
 from meanmax.scale.rows import rows_of
 from meanmax.scale.sampling import FEW
-from meanmax.train import Nodes, Schedule, train
+from meanmax.train import LabeledNodes, Schedule, train
 
 from .graphs import awkward, features
 
@@ -151,7 +151,9 @@ def test_impossible_fan_outs(fanout):
 
 
 def test_batches_are_drawn_anew_and_repeat():
-    nodes = Nodes(torch.tensor([4, 7, 8, 20, 33, 41, 55]), torch.tensor([0, 1, 2, 3, 0, 1, 2]))
+    nodes = LabeledNodes(
+        torch.tensor([4, 7, 8, 20, 33, 41, 55]), torch.tensor([0, 1, 2, 3, 0, 1, 2])
+    )
     sampler = NeighbourSampler(Edges.of(awkward()), [2, 2])
     problem = NeighbourProblem(x=rows_of(features()), sampler=sampler, nodes=nodes, batch_size=3)
 

@@ -15,6 +15,7 @@ from meanmax.cli.commands.report import making_page
 from meanmax.cli.progress import data_bars, filled
 from meanmax.cli.tables import Grid, print_out
 from meanmax.data import load
+from meanmax.data.files import write_text
 from meanmax.study.report.page import write_report
 from meanmax.study.runs.machine import revision_notes
 from meanmax.study.runs.plan import Plan, check_methods, check_splits, reference
@@ -25,7 +26,6 @@ from meanmax.study.stats.comparison import Comparison, Line
 from meanmax.study.stats.comparison import compare as compared
 from meanmax.study.store.exports import export_rows
 from meanmax.study.store.store import DEFAULT_STORE, reported
-from meanmax.train.files import write_text
 
 HEADINGS = ("aggregator", "n", "{metric} %", "− baseline", "p (Holm)", "learned", "maxness", "s")
 HOW_TO_READ = (

@@ -16,11 +16,11 @@ from meanmax.cli.options import check_output, force
 from meanmax.cli.progress import data_bars
 from meanmax.cli.tables import count
 from meanmax.data import DataError, Dataset, fingerprint, load
+from meanmax.data.files import atomic_write
 from meanmax.scale import is_graph_folder, open_folder, predict_folder
 from meanmax.scale.inference import without_graph
 from meanmax.study.runs.execute import class_names_of
 from meanmax.train import NodeClassifier
-from meanmax.train.files import atomic_write
 from meanmax.train.problem import micro_f1
 
 SUFFIXES = (".csv", ".parquet")

@@ -16,6 +16,7 @@ from meanmax.cli.options import check_output, force
 from meanmax.cli.progress import data_bars, filled
 from meanmax.cli.tables import Grid, print_out
 from meanmax.data import load
+from meanmax.data.files import write_text
 from meanmax.study.runs.execute import Task
 from meanmax.study.runs.plan import Plan, check_methods, check_splits, reference
 from meanmax.study.runs.row import Row
@@ -23,7 +24,6 @@ from meanmax.study.runs.run_missing import Workers
 from meanmax.study.settings.search import Search, Trial, Tried, best, rules_text, settled, tried
 from meanmax.study.settings.settings import NAMES
 from meanmax.study.stats.comparison import BASELINE
-from meanmax.train.files import write_text
 
 HOW_TO_READ = (
     "Scores are of validation nodes, mean ± standard deviation over splits. The best of many "

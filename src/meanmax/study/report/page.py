@@ -14,13 +14,13 @@ import jinja2
 from markupsafe import Markup
 
 from meanmax.data import Dataset
+from meanmax.data.files import write_text
 from meanmax.study.report.content import content
 from meanmax.study.report.evidence import Evidence
 from meanmax.study.report.scatter import KnownNodes
 from meanmax.study.runs.machine import package_version
 from meanmax.study.stats.paired import FEW
 from meanmax.study.store.store import reported
-from meanmax.train.files import write_text
 
 DEFAULT_NAME = "report.html"
 STYLES = ("style.css", "figures.css")

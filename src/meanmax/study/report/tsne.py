@@ -14,7 +14,7 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 from sklearn.metrics import silhouette_score
 
-from meanmax.train.files import replacing
+from meanmax.data.files import replacing
 
 COORDINATES, SILHOUETTE = "coordinates", "silhouette"
 JUDGED = 20_000

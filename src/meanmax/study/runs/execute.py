@@ -30,18 +30,18 @@ from meanmax.train import (
     Checkpoint,
     CheckpointError,
     History,
+    LabeledNodes,
     NodeClassifier,
-    Nodes,
-    Problem,
     Sample,
     Schedule,
     TrainingError,
+    TrainingProblem,
     train,
 )
 from meanmax.train.classifier import model_of, schedule_of
 from meanmax.train.inputs import names_told_apart
 from meanmax.train.loop import OnEpoch
-from meanmax.train.problem import arrange, joined
+from meanmax.train.problem import joined, make_samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +49,13 @@ class Prepared:
     r"""What a run needs of the data.
 
     Args:
-        problem (Problem): Training and validation nodes; no other label is in it.
+        problem (TrainingProblem): Training and validation nodes; no other label is in it.
         parts (dict): A sample for each of :obj:`"train"`, :obj:`"val"` and :obj:`"test"`; for one
             graph also :obj:`"all"`, every node that has a label.
         inductive (bool): Whether validation nodes are in graphs that training does not see.
     """
 
-    problem: Problem
+    problem: TrainingProblem
     parts: dict[str, Sample]
     inductive: bool
 
@@ -81,7 +81,7 @@ def prepare(
         structure_channels (int, optional): Channels of CAT's embeddings of several graphs;
             :obj:`None` for other backbones. (default: :obj:`None`)
     """
-    arranged = arrange(
+    arranged = make_samples(
         dataset.x,
         dataset.graph() if graph is None else graph,
         _nodes(dataset, split.train),
@@ -101,8 +101,8 @@ def prepare(
     return Prepared(problem, parts, arranged.inductive)
 
 
-def _nodes(dataset: Dataset, index: Tensor) -> Nodes:
-    return Nodes(index, dataset.y[index])
+def _nodes(dataset: Dataset, index: Tensor) -> LabeledNodes:
+    return LabeledNodes(index, dataset.y[index])
 
 
 class SpareCheckpoint(Checkpoint):
@@ -118,7 +118,7 @@ class SpareCheckpoint(Checkpoint):
 
 def train_or_resume(
     new_model: Callable[[], Trainable],
-    problem: Problem,
+    problem: TrainingProblem,
     schedule: Schedule,
     checkpoint: Checkpoint,
     on_epoch: OnEpoch | None = None,
@@ -130,7 +130,7 @@ def train_or_resume(
 
     Args:
         new_model (callable): Makes the model, from the same seed each time.
-        problem (Problem): What to learn from and to validate on.
+        problem (TrainingProblem): What to learn from and to validate on.
         schedule (Schedule): How long and how fast.
         checkpoint (Checkpoint): Where the state is kept.
         on_epoch (callable, optional): Called after each epoch.

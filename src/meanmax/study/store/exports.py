@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from meanmax.data.files import replacing
 from meanmax.study.runs.row import NESTED, PLAIN, Row, Status
 from meanmax.study.store.store import Store, StoreError, reported
-from meanmax.train.files import replacing
 
 ORDER = ("data", "backbone", "aggr", "settings_name", "split_seed", "key")
 METRIC = "metric_"

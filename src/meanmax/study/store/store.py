@@ -19,7 +19,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from meanmax.study.runs.row import NESTED, PLAIN, Artefact, Result, Row
-from meanmax.train.files import read_archive, write_archive
+from meanmax.train.checkpoint import read_archive, write_archive
 
 APPLICATION = 0x6D65616E  # "mean", in the file's header
 VERSION = 1

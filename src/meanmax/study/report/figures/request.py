@@ -12,12 +12,12 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from meanmax.data.fetch.catalog import CATALOG
+from meanmax.data.files import replacing
 from meanmax.study.paper.tables import AGGRS
 from meanmax.study.report.evidence import Evidence, good
 from meanmax.study.settings.settings import NAMES
 from meanmax.study.stats.cells import Selected
 from meanmax.study.store.store import DEFAULT_STORE, reported
-from meanmax.train.files import replacing
 
 
 class NothingToShow(Exception):  # noqa: N818 - it is no error that runs are still to be made

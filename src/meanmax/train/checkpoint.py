@@ -1,62 +1,21 @@
-r"""Training half done, on disk, from which it goes on as if it had not stopped."""
+r"""Checkpoints of training, and archives of facts and arrays, such as saved models."""
 
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    r"""An empty file beside :obj:`path`, which takes its place at the end of the block. Should the
-    block fail, it is deleted, and what was at :obj:`path` stays.
-
-    Args:
-        path (Path): The file; its folder is made.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Not by tempfile, whose files no one else may read, whatever the umask says.
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{path.suffix}")
-    try:
-        temporary.touch(exist_ok=False)
-        yield temporary
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-@contextmanager
-def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    r"""The same as a file that is open for writing.
-
-    Args:
-        path (Path): The file; its folder is made.
-    """
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        yield file
-
-
-def write_text(path: Path, text: str) -> None:
-    r"""Writes a text file in UTF-8."""
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-
+from meanmax.data.files import atomic_write
 
 FORMAT = "meanmax.checkpoint/1"
 
