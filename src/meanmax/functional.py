@@ -17,7 +17,7 @@ from meanmax.ops.scaling import LARGEST_FEATURE, NotFiniteError, saturate
 from meanmax.ops.spec import (
     LOWER_BOUND,
     PARAMETER,
-    Normalize,
+    Form,
     Shift,
     Sign,
     check_choice,
@@ -131,10 +131,10 @@ def as_weight(weight: Tensor | None, graph: Graph, features: Features) -> Tensor
         return own_weight(graph, features.flat) if own.requires_grad else None
     if not isinstance(weight, Tensor) or not weight.is_floating_point():
         got = weight.dtype if isinstance(weight, Tensor) else type(weight).__name__
-        raise ValueError(f"'weight' must be a floating-point tensor (got {got})")
-    _check_heads(weight, graph, features, "weight")
+        raise ValueError(f"'edge_weight' must be a floating-point tensor (got {got})")
+    _check_heads(weight, graph, features, "edge_weight")
     weight = weight.to(dtype)
-    _check_range(weight, "weight")
+    _check_range(weight, "edge_weight")
     return graph.to_graph_order(with_heads(weight)).contiguous()
 
 
@@ -190,7 +190,7 @@ Rule = Callable[[Tensor, Graph, Tensor | None, str | None], Tensor]
 
 
 def sum(
-    x: Tensor, graph: Graph, *, weight: Tensor | None = None, backend: str | None = None
+    x: Tensor, graph: Graph, *, edge_weight: Tensor | None = None, backend: str | None = None
 ) -> Tensor:
     r"""The weighted sum over neighbours, :math:`\sum_u a_{vu} z_u`.
 
@@ -198,33 +198,33 @@ def sum(
         x (Tensor): Features of the sources, :obj:`[num_src, channels]` or
             :obj:`[num_src, heads, channels]`.
         graph (Graph): The graph.
-        weight (Tensor, optional): Edge weights in the order of :obj:`graph.edge_index`,
+        edge_weight (Tensor, optional): Edge weights in the order of :obj:`graph.edge_index`,
             :obj:`[num_edges]` or :obj:`[num_edges, heads]`. (default: the graph's own, or 1)
         backend (str, optional): The backend. (default: see :class:`meanmax.use_backend`)
     """
-    out: Tensor = _end(x, graph, weight, backend, weighted_sum)
+    out: Tensor = _end(x, graph, edge_weight, backend, weighted_sum)
     return out
 
 
 def mean(
-    x: Tensor, graph: Graph, *, weight: Tensor | None = None, backend: str | None = None
+    x: Tensor, graph: Graph, *, edge_weight: Tensor | None = None, backend: str | None = None
 ) -> Tensor:
     r"""The weighted mean over neighbours, :math:`\sum_u a_{vu} z_u / \sum_u a_{vu}`.
 
     It is 0 where there is no weight. The arguments are those of :func:`sum`.
     """
-    out: Tensor = _end(x, graph, weight, backend, _weighted_mean)
+    out: Tensor = _end(x, graph, edge_weight, backend, _weighted_mean)
     return out
 
 
 def max(
-    x: Tensor, graph: Graph, *, weight: Tensor | None = None, backend: str | None = None
+    x: Tensor, graph: Graph, *, edge_weight: Tensor | None = None, backend: str | None = None
 ) -> Tensor:
     r"""The maximum over neighbours of positive weight, 0 where there is none.
 
     The gradient is shared evenly among ties. The arguments are those of :func:`sum`.
     """
-    out: Tensor = _end(x, graph, weight, backend, neighbour_max)
+    out: Tensor = _end(x, graph, edge_weight, backend, neighbour_max)
     return out
 
 
@@ -272,9 +272,9 @@ def tilted(
     x: Tensor,
     graph: Graph,
     theta: float | Tensor,
-    form: AggregationSpec,
+    spec: AggregationSpec,
     *,
-    weight: Tensor | None,
+    edge_weight: Tensor | None,
     sign: Sign = "shift",
     mu: float | Tensor | None = None,
     backend: str | None = None,
@@ -282,11 +282,11 @@ def tilted(
     r"""Checks the arguments, aggregates, and gives the result the features' shape."""
     check_choice("sign", sign, ("shift", "abs"))
     features = as_features(x, graph)
-    parameter = as_parameter(theta, features, form.kind)
-    edge = as_weight(weight, graph, features)
+    parameter = as_parameter(theta, features, spec.kind)
+    edge = as_weight(edge_weight, graph, features)
     flat = features.flat
     origin = as_origin(mu, graph, features)
-    if origin is None and form.has_mu and sign == "shift":
+    if origin is None and spec.has_mu and sign == "shift":
         origin = as_origin(graph.minimum(flat), graph, features)
     if sign == "abs":
         if origin is not None:
@@ -294,7 +294,7 @@ def tilted(
         flat, origin = flat.abs(), flat.new_zeros(graph.num_graphs)
     with torch.autocast(flat.device.type, enabled=False):
         out = tilted_aggregate(
-            graph.sources(flat), graph.local, parameter, edge, origin, form, backend
+            graph.sources(flat), graph.local, parameter, edge, origin, spec, backend
         )
     return features.restore(out)
 
@@ -304,7 +304,7 @@ def lp(
     graph: Graph,
     p: float | Tensor,
     *,
-    weight: Tensor | None = None,
+    edge_weight: Tensor | None = None,
     shift: Shift = "consistent",
     sign: Sign = "shift",
     mu: float | Tensor | None = None,
@@ -329,7 +329,7 @@ def lp(
         graph (Graph): The graph; in a batch each graph has its own :math:`\mu`.
         p (float or Tensor): The parameter, at least 1: one for all, or what broadcasts to the
             features' shape per node (:obj:`[channels]`, :obj:`[heads, 1]`).
-        weight (Tensor, optional): Edge weights in the order of :obj:`graph.edge_index`,
+        edge_weight (Tensor, optional): Edge weights in the order of :obj:`graph.edge_index`,
             :obj:`[num_edges]` or :obj:`[num_edges, heads]`. (default: the graph's own, or 1)
         shift (str, optional): :obj:`"consistent"` or :obj:`"paper"`.
             (default: :obj:`"consistent"`)
@@ -347,8 +347,10 @@ def lp(
         >>> lp(x, graph, 1.0)[3], lp(x, graph, 100.0)[3]
         (tensor([7.]), tensor([4.]))
     """
-    form = AggregationSpec("lp", shift=shift)
-    out: Tensor = tilted(x, graph, p, form, weight=weight, sign=sign, mu=mu, backend=backend)
+    spec = AggregationSpec("lp", shift=shift)
+    out: Tensor = tilted(
+        x, graph, p, spec, edge_weight=edge_weight, sign=sign, mu=mu, backend=backend
+    )
     return out
 
 
@@ -357,8 +359,8 @@ def polynomial(
     graph: Graph,
     alpha: float | Tensor,
     *,
-    weight: Tensor | None = None,
-    normalize: Normalize = "weighted",
+    edge_weight: Tensor | None = None,
+    form: Form = "weighted",
     sign: Sign = "shift",
     mu: float | Tensor | None = None,
     backend: str | None = None,
@@ -371,7 +373,7 @@ def polynomial(
 
     with :math:`\mu` the minimum of the graph's features. At :math:`\alpha = 0` it is the weighted
     mean, as :math:`\alpha \to \infty` the maximum, monotone in between. With
-    :obj:`normalize="sum"` all of it is multiplied by :math:`A_v = \sum_u a_{vu}`: the weighted
+    :obj:`form="sum"` all of it is multiplied by :math:`A_v = \sum_u a_{vu}`: the weighted
     *sum* at :math:`\alpha = 0`, as a linear layer has it, and :math:`A_v \max` in the limit.
 
     A row without weight gives 0; one whose neighbours all sit at :math:`\mu` gives :math:`\mu`.
@@ -382,9 +384,9 @@ def polynomial(
         graph (Graph): The graph; in a batch each graph has its own :math:`\mu`.
         alpha (float or Tensor): The parameter, at least 0: one for all, or what broadcasts to the
             features' shape per node (:obj:`[channels]`, :obj:`[heads, 1]`).
-        weight (Tensor, optional): Edge weights in the order of :obj:`graph.edge_index`,
+        edge_weight (Tensor, optional): Edge weights in the order of :obj:`graph.edge_index`,
             :obj:`[num_edges]` or :obj:`[num_edges, heads]`. (default: the graph's own, or 1)
-        normalize (str, optional): :obj:`"weighted"` or :obj:`"sum"`; :obj:`"paper"` (Eq. 12) is
+        form (str, optional): :obj:`"weighted"` or :obj:`"sum"`; :obj:`"paper"` (Eq. 12) is
             the same as :obj:`"weighted"`. (default: :obj:`"weighted"`)
         sign (str, optional): :obj:`"shift"` measures features from :math:`\mu`, :obj:`"abs"` takes
             :math:`|z|` and adds nothing back (Eq. 11). (default: :obj:`"shift"`)
@@ -400,8 +402,10 @@ def polynomial(
         >>> polynomial(x, graph, 0.0)[3], polynomial(x, graph, 100.0)[3]
         (tensor([3.]), tensor([6.]))
     """
-    form = AggregationSpec("polynomial", normalize=normalize)
-    out: Tensor = tilted(x, graph, alpha, form, weight=weight, sign=sign, mu=mu, backend=backend)
+    spec = AggregationSpec("polynomial", form=form)
+    out: Tensor = tilted(
+        x, graph, alpha, spec, edge_weight=edge_weight, sign=sign, mu=mu, backend=backend
+    )
     return out
 
 
@@ -410,8 +414,8 @@ def softmax(
     graph: Graph,
     gamma: float | Tensor,
     *,
-    weight: Tensor | None = None,
-    normalize: Normalize = "weighted",
+    edge_weight: Tensor | None = None,
+    form: Form = "weighted",
     backend: str | None = None,
 ) -> Tensor:
     r"""The softmax-weighted mean over neighbours, from their weighted mean to their maximum.
@@ -420,10 +424,10 @@ def softmax(
         \mathrm{out}_v = \frac{\sum_u a_{vu} e^{\gamma z_u} z_u}{\sum_u a_{vu} e^{\gamma z_u}}
 
     At :math:`\gamma = 0` it is the weighted mean, as :math:`\gamma \to \infty` the maximum,
-    monotone in between. With :obj:`normalize="sum"` it is multiplied by
+    monotone in between. With :obj:`form="sum"` it is multiplied by
     :math:`A_v = \sum_u a_{vu}`: the weighted *sum* at :math:`\gamma = 0`, as a linear layer has
     it, and :math:`A_v \max` in the limit. As printed (Eq. 15 of the paper,
-    :obj:`normalize="paper"`) the denominator has no weight; with normalised weights it then
+    :obj:`form="paper"`) the denominator has no weight; with normalised weights it then
     divides by the degree twice, and neither end of the path holds.
 
     A row without weight gives 0.
@@ -434,9 +438,9 @@ def softmax(
         graph (Graph): The graph.
         gamma (float or Tensor): The parameter, at least 0: one for all, or what broadcasts to the
             features' shape per node (:obj:`[channels]`, :obj:`[heads, 1]`).
-        weight (Tensor, optional): Edge weights in the order of :obj:`graph.edge_index`,
+        edge_weight (Tensor, optional): Edge weights in the order of :obj:`graph.edge_index`,
             :obj:`[num_edges]` or :obj:`[num_edges, heads]`. (default: the graph's own, or 1)
-        normalize (str, optional): :obj:`"weighted"`, :obj:`"sum"` or :obj:`"paper"`.
+        form (str, optional): :obj:`"weighted"`, :obj:`"sum"` or :obj:`"paper"`.
             (default: :obj:`"weighted"`)
         backend (str, optional): :obj:`"auto"`, :obj:`"numba"`, :obj:`"torch"` or
             :obj:`"reference"`. (default: see :class:`meanmax.use_backend`)
@@ -448,8 +452,8 @@ def softmax(
         >>> softmax(x, graph, 1.0)[3]
         tensor([1.5752])
     """
-    form = AggregationSpec("softmax", normalize=normalize)
-    out: Tensor = tilted(x, graph, gamma, form, weight=weight, backend=backend)
+    spec = AggregationSpec("softmax", form=form)
+    out: Tensor = tilted(x, graph, gamma, spec, edge_weight=edge_weight, backend=backend)
     return out
 
 

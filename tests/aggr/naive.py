@@ -49,18 +49,18 @@ def _lp(z, w, p, mu, shift="consistent", sign="shift"):
     return (w * y**p).sum(0) ** (1 / p) + added
 
 
-def _polynomial(z, w, alpha, mu, normalize="weighted", sign="shift"):
+def _polynomial(z, w, alpha, mu, form="weighted", sign="shift"):
     y = z.abs() if sign == "abs" else z - mu
     above, below = (w * y ** (alpha + 1)).sum(0), (w * y**alpha).sum(0)
     mean = torch.where(below > 0, above / torch.where(below > 0, below, 1.0), 0.0) + mu
-    return w.sum(0) * mean if normalize == "sum" else mean
+    return w.sum(0) * mean if form == "sum" else mean
 
 
-def _softmax(z, w, gamma, mu, normalize="weighted"):
+def _softmax(z, w, gamma, mu, form="weighted"):
     tilt = (gamma * z).exp()
-    below = tilt.sum(0) if normalize == "paper" else (w * tilt).sum(0)
+    below = tilt.sum(0) if form == "paper" else (w * tilt).sum(0)
     mean = (w * tilt * z).sum(0) / below
-    return w.sum(0) * mean if normalize == "sum" else mean
+    return w.sum(0) * mean if form == "sum" else mean
 
 
 _FORMULAS = {"lp": _lp, "polynomial": _polynomial, "softmax": _softmax}

@@ -55,8 +55,8 @@ def test_reset_restores_the_start_value_at_any_precision(kind):
     [
         (LpAggregation(2.3141), "LpAggregation(p=2.314, learn=True, per='layer', reparam='projected', shift='consistent', sign='shift')"),  # noqa: E501
         (LpAggregation(1.5, reparam="sigmoid", shift="paper", sign="abs"), "LpAggregation(p=1.5, learn=True, per='layer', reparam='sigmoid', upper=2.0, shift='paper', sign='abs')"),  # noqa: E501
-        (PolynomialAggregation([0, 3, 1], per="head", heads=3, learn=False), "PolynomialAggregation(alpha=0.0…3.0 (n=3), learn=False, per='head', reparam='projected', normalize='weighted', sign='shift')"),  # noqa: E501
-        (SoftmaxAggregation(per="channel", channels=64, normalize="sum", reparam="softplus"), "SoftmaxAggregation(gamma=1.0 (n=64), learn=True, per='channel', reparam='softplus', normalize='sum')"),  # noqa: E501
+        (PolynomialAggregation([0, 3, 1], per="head", heads=3, learn=False), "PolynomialAggregation(alpha=0.0…3.0 (n=3), learn=False, per='head', reparam='projected', form='weighted', sign='shift')"),  # noqa: E501
+        (SoftmaxAggregation(per="channel", channels=64, form="sum", reparam="softplus"), "SoftmaxAggregation(gamma=1.0 (n=64), learn=True, per='channel', reparam='softplus', form='sum')"),  # noqa: E501
     ],
 )  # fmt: skip
 def test_repr_shows_what_changes_the_result(aggr, expected):
@@ -74,9 +74,24 @@ def test_a_graph_in_place_of_index_aggregates_nodes(kind):
     if kind != "softmax":  # one node more than is sent: its minimum counts for the graph
         x[11] = x[src].min()
     assert_close(aggr(x, graph), naive(kind, x[src], dst, 9, 1.7, weight))
-    assert_close(aggr(x, graph, weight=weight[:1].expand(40)), aggr(x, graph.with_weight(
+    assert_close(aggr(x, graph, edge_weight=weight[:1].expand(40)), aggr(x, graph.with_weight(
         weight[:1].expand(40))))  # fmt: skip
     assert got.shape == (9, 3) and not torch.equal(got, aggr(x, graph.with_weight(None)))
+
+
+@every_kind
+def test_aggregate_is_the_call_with_a_graph_without_hooks(kind):
+    graph = Graph.from_edge_index(torch.stack([groups(40, 9), groups(40, 9, seed=2)]), 9)
+    x, weight = normal(9, 3), normal(40, seed=3).abs()
+    aggr = CLASSES[kind](1.7)
+    want = [aggr(x, graph), aggr(x, graph, edge_weight=weight)]
+    aggr.register_forward_hook(lambda module, args, out: out + 100)
+    assert torch.equal(aggr.aggregate(x, graph), want[0])
+    assert torch.equal(aggr.aggregate(x, graph, weight), want[1])
+    assert not torch.equal(*want)
+    torch.manual_seed(0)
+    dropped = CLASSES[kind](1.7, edge_dropout=0.5).aggregate(x, graph)
+    assert not torch.equal(dropped, want[0])
 
 
 @every_kind
@@ -88,7 +103,7 @@ def test_messages_and_graph_agree_with_gradients(kind):
         aggr = CLASSES[kind]([1.2, 3.0], per="head", heads=2)
         x, w = normal(30, 2, 3).requires_grad_(), weight.clone().requires_grad_()
         call = {"dim": 0} | ({} if group is graph else {"dim_size": 7})
-        out = aggr(x, group, weight=w, **call)
+        out = aggr(x, group, edge_weight=w, **call)
         grads = torch.autograd.grad(out.square().sum(), (x, w, aggr.raw))
         results.append((out, *grads))
     for by_index, by_graph in zip(*results, strict=True):

@@ -53,7 +53,7 @@ def test_all_heads_of_an_edge_go_together_and_messages_are_left_out_too():
     aggr = SoftmaxAggregation(edge_dropout=0.5)
     both = torch.stack([x, x], dim=1)
     weight = torch.ones(60, 2)
-    out = aggr(both, graph, weight=weight)
+    out = aggr(both, graph, edge_weight=weight)
     torch.testing.assert_close(out[:, 0], out[:, 1])
     index = torch.zeros(60, dtype=torch.int64)
     assert not torch.equal(aggr(x, index), aggr.eval()(x, index))

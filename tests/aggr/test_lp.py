@@ -14,7 +14,7 @@ from .naive import assert_close, groups, naive, normal
 @pytest.mark.parametrize("p", [1.0, 1.3, 4.0])
 def test_every_form(shift, sign, p):
     x, index, weight = normal(20, 3), groups(20, 5), normal(20, seed=1).abs()
-    out = LpAggregation(p, shift=shift, sign=sign)(x, index, dim_size=5, weight=weight)
+    out = LpAggregation(p, shift=shift, sign=sign)(x, index, dim_size=5, edge_weight=weight)
     assert_close(out, naive("lp", x, index, 5, p, weight, shift=shift, sign=sign))
 
 
@@ -31,7 +31,7 @@ def test_where_the_power_mean_of_pyg_breaks():
     theirs = PowerMeanAggregation(p=20.0)(x, index)
     assert theirs[0] > 0 and theirs[1] < 2  # above all of the group, below all of the group
     weight = torch.full((4,), 0.5)
-    ours = LpAggregation(20.0)(x, index, weight=weight)
+    ours = LpAggregation(20.0)(x, index, edge_weight=weight)
     assert_close(ours, naive("lp", x, index, 2, 20.0, weight))
     assert -3 < ours[0] < -1 and 2 < ours[1] < 5
 
@@ -43,7 +43,7 @@ def test_the_parameter_learns_to_be_the_maximum():
     optimizer = torch.optim.Adam(aggr.parameters(), lr=0.5)
     for _ in range(60):
         optimizer.zero_grad()
-        (aggr(x, index, weight=weight) - top).square().mean().backward()
+        (aggr(x, index, edge_weight=weight) - top).square().mean().backward()
         optimizer.step()
     assert aggr.p.item() > 10
 

@@ -40,7 +40,7 @@ def test_the_definition(kind, heads):
         share.append(
             torch.where(top > mean[v] + 1e-9, (out[v] - mean[v]) / (top - mean[v]), torch.nan)
         )
-    got = maxness(CLASSES[kind](2.0), x, graph, weight=weight)
+    got = maxness(CLASSES[kind](2.0), x, graph, edge_weight=weight)
     assert_close(got, torch.stack(share).nanmean(0))
     assert_close(CLASSES[kind](2.0).maxness(x, graph.with_weight(weight)), got, 0.0)
 
@@ -71,17 +71,17 @@ def test_weights_of_zero_do_not_count():
     # Node 1: mean 1/4, max 1, softmax e / (3 + e).
     out = torch.tensor(1.0).exp() / (3 + torch.tensor(1.0).exp())
     expected = float((out - 0.25) / 0.75)
-    assert float(maxness(SoftmaxAggregation(1.0), x, graph, weight=weight)) == pytest.approx(
+    assert float(maxness(SoftmaxAggregation(1.0), x, graph, edge_weight=weight)) == pytest.approx(
         expected
     )
-    assert maxness(SoftmaxAggregation(1.0), x, graph, weight=0 * weight).isnan().all()
+    assert maxness(SoftmaxAggregation(1.0), x, graph, edge_weight=0 * weight).isnan().all()
 
 
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        (SoftmaxAggregation(2.0, normalize="sum"), SoftmaxAggregation(2.0)),
-        (PolynomialAggregation(2.0, normalize="sum"), PolynomialAggregation(2.0)),
+        (SoftmaxAggregation(2.0, form="sum"), SoftmaxAggregation(2.0)),
+        (PolynomialAggregation(2.0, form="sum"), PolynomialAggregation(2.0)),
         (LpAggregation(2.0, shift="paper"), LpAggregation(2.0)),
     ],
 )
@@ -94,7 +94,7 @@ def test_the_printed_softmax_is_measured_as_it_is():
     graph = Graph.from_edge_index([[0, 1], [0, 0]])
     x = torch.tensor([[1.0], [2.0]])
     # Half the mean, 0.75, where the mean is 1.5 and the maximum 2.
-    aggr = SoftmaxAggregation(0.0, normalize="paper")
+    aggr = SoftmaxAggregation(0.0, form="paper")
     assert float(aggr.maxness(x, graph)) == pytest.approx((0.75 - 1.5) / 0.5)
 
 

@@ -9,6 +9,8 @@ from meanmax import LpAggregation, SoftmaxAggregation
 
 from .naive import CLASSES, assert_close, every_kind, groups, naive, normal
 
+ZEROS = torch.zeros(3, dtype=torch.long)
+
 
 @every_kind
 @pytest.mark.parametrize("order", ["unsorted", "sorted", "ptr", "both"])
@@ -42,7 +44,7 @@ def test_features_of_any_shape(kind, shape, dim):
 )
 def test_leading_dimensions_are_independent_inputs(kind, shape, dim):
     x, index, weight = normal(*shape), groups(9, 4), normal(9, seed=5).abs()
-    out = CLASSES[kind](1.5)(x, index, dim_size=4, dim=dim, weight=weight)
+    out = CLASSES[kind](1.5)(x, index, dim_size=4, dim=dim, edge_weight=weight)
     alone = x.reshape(-1, 9, *x.shape[dim:][1:])
     want = torch.stack([naive(kind, each, index, 4, 1.5, weight) for each in alone])
     assert_close(out, want.reshape(out.shape))
@@ -60,7 +62,7 @@ def test_gradients_of_messages_weight_and_parameter(kind, per):
     index = groups(20, 5)
     x = normal(20, 2, 3, dtype=torch.float64).requires_grad_()
     weight = normal(20, 2, seed=1, dtype=torch.float64).abs().requires_grad_()
-    out = aggr(x, index, dim_size=5, dim=0, weight=weight)
+    out = aggr(x, index, dim_size=5, dim=0, edge_weight=weight)
     shape = {"head": (2, 1), "channel": (3,), "head and channel": (2, 3)}.get(per, ())
     want = naive(kind, x, index, 5, aggr.raw.view(shape), weight)
     assert_close(out, want, 1e-10)
@@ -123,9 +125,10 @@ def test_indices_of_any_integer_type(dtype):
         ({"index": torch.zeros(3, 1, dtype=torch.long)}, r"messages \(got \[3, 1\]\)"),
         ({"index": torch.tensor([0, -1, 0])}, "must not be negative"),
         ({"index": torch.tensor([0.0, 1.0, 0.0])}, "'index' must hold integers"),
-        ({"index": torch.zeros(3, dtype=torch.long), "dim": 2}, "invalid dimension '2'"),
-        ({"index": torch.zeros(3, dtype=torch.long), "weight": torch.ones(2)}, "'weight' must be"),
-        ({"index": torch.zeros(3, dtype=torch.long), "weight": -torch.ones(3)}, "non-negative"),
+        ({"index": ZEROS, "dim": 2}, "invalid dimension '2'"),
+        ({"index": ZEROS, "edge_weight": torch.ones(2)}, "'edge_weight' must be"),
+        ({"index": ZEROS, "edge_weight": -torch.ones(3)}, "non-negative"),
+        ({"index": torch.zeros(2, 3, dtype=torch.long)}, r"Graph or the group.*from_edge_index"),
     ],
 )  # fmt: skip
 def test_bad_calls_say_what_is_wrong(call, message):
@@ -141,5 +144,5 @@ def test_forward_alone_needs_groups():
 def test_weights_of_zero_leave_a_group_empty():
     x, index = torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([0, 0, 1])
     for kind, cls in CLASSES.items():
-        out = cls()(x, index, weight=torch.tensor([0.0, 0.0, 1.0]))
+        out = cls()(x, index, edge_weight=torch.tensor([0.0, 0.0, 1.0]))
         assert out.flatten().tolist() == [0.0, pytest.approx(3.0)], kind

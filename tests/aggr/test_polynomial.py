@@ -8,14 +8,14 @@ from meanmax import PolynomialAggregation
 from .naive import assert_close, groups, naive, normal
 
 
-@pytest.mark.parametrize("normalize", ["weighted", "sum", "paper"])
+@pytest.mark.parametrize("form", ["weighted", "sum", "paper"])
 @pytest.mark.parametrize("sign", ["shift", "abs"])
 @pytest.mark.parametrize("alpha", [0.0, 0.7, 3.0])
-def test_every_form(normalize, sign, alpha):
+def test_every_form(form, sign, alpha):
     x, index, weight = normal(20, 3), groups(20, 5), normal(20, seed=1).abs()
-    aggr = PolynomialAggregation(alpha, normalize=normalize, sign=sign)
-    want = naive("polynomial", x, index, 5, alpha, weight, normalize=normalize, sign=sign)
-    assert_close(aggr(x, index, dim_size=5, weight=weight), want)
+    aggr = PolynomialAggregation(alpha, form=form, sign=sign)
+    want = naive("polynomial", x, index, 5, alpha, weight, form=form, sign=sign)
+    assert_close(aggr(x, index, dim_size=5, edge_weight=weight), want)
 
 
 def test_from_mean_to_max():
@@ -33,7 +33,7 @@ def test_a_group_at_the_minimum_stays_there():
 
 @pytest.mark.parametrize(
     ("option", "allowed"),
-    [("normalize", "'weighted', 'sum', 'paper'"), ("sign", "'shift', 'abs'")],
+    [("form", "'weighted', 'sum', 'paper'"), ("sign", "'shift', 'abs'")],
 )
 def test_unknown_options_list_the_known(option, allowed):
     with pytest.raises(ValueError, match=f"'{option}' must be one of {allowed} .got 'none'"):

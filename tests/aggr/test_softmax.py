@@ -9,13 +9,13 @@ from meanmax import SoftmaxAggregation
 from .naive import assert_close, groups, naive, normal
 
 
-@pytest.mark.parametrize("normalize", ["weighted", "sum", "paper"])
+@pytest.mark.parametrize("form", ["weighted", "sum", "paper"])
 @pytest.mark.parametrize("gamma", [0.0, 0.7, 3.0])
-def test_every_form(normalize, gamma):
+def test_every_form(form, gamma):
     x, index, weight = normal(20, 3), groups(20, 5), normal(20, seed=1).abs()
-    aggr = SoftmaxAggregation(gamma, normalize=normalize)
-    want = naive("softmax", x, index, 5, gamma, weight, normalize=normalize)
-    assert_close(aggr(x, index, dim_size=5, weight=weight), want)
+    aggr = SoftmaxAggregation(gamma, form=form)
+    want = naive("softmax", x, index, 5, gamma, weight, form=form)
+    assert_close(aggr(x, index, dim_size=5, edge_weight=weight), want)
 
 
 def test_without_weights_it_is_the_softmax_of_pyg():
@@ -40,5 +40,5 @@ def test_from_mean_to_max():
 
 def test_unknown_options_list_the_known():
     allowed = "'weighted', 'sum', 'paper'"
-    with pytest.raises(ValueError, match=f"'normalize' must be one of {allowed} .got 'none'"):
-        SoftmaxAggregation(normalize="none")
+    with pytest.raises(ValueError, match=f"'form' must be one of {allowed} .got 'none'"):
+        SoftmaxAggregation(form="none")

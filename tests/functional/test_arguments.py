@@ -86,22 +86,28 @@ def test_shape_of_the_parameter(form, shape):
 @pytest.mark.parametrize(
     ("weight", "message"),
     [
-        (torch.ones(119), r"'weight' must be \[num_edges\].*num_edges=120 \(got \[119\]\)"),
-        (torch.ones(120, 1, 1), r"'weight' must be .*\(got \[120, 1, 1\]\)"),
-        (torch.ones(()), r"'weight' must be .*\(got \[\]\)"),
-        (torch.ones(120, dtype=torch.long), r"'weight' must be a floating-point.*torch.int64"),
-        ([1.0] * 120, r"'weight' must be a floating-point tensor \(got list\)"),
-        (torch.ones(120, 3), r"'weight' has 3 heads but 'x' has 1; pass features as"),
-        (torch.full((120,), -0.5), r"'weight' must be finite and non-negative.*from -0.5"),
-        (torch.full((120,), math.nan), r"'weight' must be finite and non-negative \(got .*nan"),
-        (torch.full((120,), math.inf), r"'weight' must be finite and non-negative \(got .*inf"),
+        (torch.ones(119), r"'edge_weight' must be \[num_edges\].*num_edges=120 \(got \[119\]\)"),
+        (torch.ones(120, 1, 1), r"'edge_weight' must be .*\(got \[120, 1, 1\]\)"),
+        (torch.ones(()), r"'edge_weight' must be .*\(got \[\]\)"),
+        (torch.ones(120, dtype=torch.long), r"'edge_weight' must be a floating-point.*torch.int64"),
+        ([1.0] * 120, r"'edge_weight' must be a floating-point tensor \(got list\)"),
+        (torch.ones(120, 3), r"'edge_weight' has 3 heads but 'x' has 1; pass features as"),
+        (torch.full((120,), -0.5), r"'edge_weight' must be finite and non-negative.*from -0.5"),
+        (
+            torch.full((120,), math.nan),
+            r"'edge_weight' must be finite and non-neg.*nan",
+        ),
+        (
+            torch.full((120,), math.inf),
+            r"'edge_weight' must be finite and non-neg.*inf",
+        ),
     ],
 )
 @pytest.mark.parametrize("name", ["lp", "polynomial", "softmax", "sum", "mean", "max"])
 def test_weights(name, weight, message):
     parameter = (2.0,) if name in NAMES else ()
     with pytest.raises(ValueError, match=message):
-        getattr(functional, name)(X, GRAPH, *parameter, weight=weight)
+        getattr(functional, name)(X, GRAPH, *parameter, edge_weight=weight)
 
 
 @default_form
@@ -109,8 +115,8 @@ def test_one_bad_weight_among_good_ones(form):
     for bad in (-1e-30, math.nan, math.inf):
         weight = torch.ones(120)
         weight[77] = bad
-        with pytest.raises(ValueError, match="'weight' must be finite and non-negative"):
-            form(X, GRAPH, 2.0, weight=weight)
+        with pytest.raises(ValueError, match="'edge_weight' must be finite and non-negative"):
+            form(X, GRAPH, 2.0, edge_weight=weight)
 
 
 @default_form
@@ -142,9 +148,9 @@ def test_origin_of_absolute_values():
     [
         (functional.lp, "shift", "'consistent', 'paper'"),
         (functional.lp, "sign", "'shift', 'abs'"),
-        (functional.polynomial, "normalize", "'weighted', 'sum', 'paper'"),
+        (functional.polynomial, "form", "'weighted', 'sum', 'paper'"),
         (functional.polynomial, "sign", "'shift', 'abs'"),
-        (functional.softmax, "normalize", "'weighted', 'sum', 'paper'"),
+        (functional.softmax, "form", "'weighted', 'sum', 'paper'"),
         (functional.softmax, "backend", "'auto', 'numba', 'torch', 'reference'"),
     ],
 )
@@ -162,7 +168,7 @@ def test_inputs_are_left_alone():
     for form in DEFAULT_FORMS:
         x, weight, theta = X.clone(), torch.ones(120), torch.full((4,), 2.0)
         for backend in ("numba", "torch", "reference"):
-            form(x, GRAPH, theta, weight=weight, backend=backend)
+            form(x, GRAPH, theta, edge_weight=weight, backend=backend)
         assert torch.equal(x, X) and (weight == 1).all() and (theta == 2).all()
 
 

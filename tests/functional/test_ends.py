@@ -42,7 +42,7 @@ def test_sum_and_mean(backend, dtype):
 @every_backend
 def test_max(backend, dtype):
     x = normal(30, 4).to(dtype)
-    out = functional.max(x, Graph.from_edge_index(EDGES, 30), weight=WEIGHT, backend=backend)
+    out = functional.max(x, Graph.from_edge_index(EDGES, 30), edge_weight=WEIGHT, backend=backend)
     for node in range(30):
         near = EDGES[0, (EDGES[1] == node) & (WEIGHT > 0)]
         want = x[near].amax(0) if len(near) else torch.zeros(4, dtype=dtype)
@@ -56,7 +56,7 @@ def test_table(end, backend):
     x = torch.tensor([[1.0], [-4.0], [8.0]])
     edges = [[0, 1, 2, 1, 2], [0, 0, 0, 1, 3]]
     weight = torch.tensor([1.0, 3.0, 0.0, 2.0, 0.0])
-    out = end(x, Graph.from_edge_index(edges, (3, 4)), weight=weight, backend=backend)
+    out = end(x, Graph.from_edge_index(edges, (3, 4)), edge_weight=weight, backend=backend)
     want = {
         functional.sum: [-11.0, -8.0, 0.0, 0.0],
         functional.mean: [-2.75, -4.0, 0.0, 0.0],
@@ -73,7 +73,9 @@ def test_gradients(end, backend, heads):
     weight = (0.1 + messy_weight(EDGES, heads)).double().requires_grad_()
     graph = Graph.from_edge_index(EDGES, 30)
     assert gradcheck(
-        lambda x, weight: end(x, graph, weight=weight, backend=backend), (x, weight), fast_mode=True
+        lambda x, weight: end(x, graph, edge_weight=weight, backend=backend),
+        (x, weight),
+        fast_mode=True,
     )
 
 
@@ -83,7 +85,7 @@ def test_gradients_agree_with_the_reference(end, backend):
     grads = []
     for name in (backend, "reference"):
         x, weight = normal(30, 4).requires_grad_(), WEIGHT.clone().requires_grad_()
-        out = end(x, Graph.from_edge_index(EDGES, 30), weight=weight, backend=name)
+        out = end(x, Graph.from_edge_index(EDGES, 30), edge_weight=weight, backend=name)
         out.backward(normal(30, 4, seed=8))
         grads.append((x.grad, torch.zeros_like(weight) if weight.grad is None else weight.grad))
     for got, want in zip(*grads, strict=True):
@@ -95,7 +97,7 @@ def test_ties_share_the_gradient_of_the_maximum(backend):
     x = torch.tensor([[2.0], [2.0], [1.0], [2.0]], requires_grad=True)
     graph = Graph.from_edge_index([[0, 1, 2, 3, 3], [0, 0, 0, 0, 1]], 4)
     weight = torch.tensor([1.0, 5.0, 1.0, 0.0, 1.0])
-    functional.max(x, graph, weight=weight, backend=backend)[0].backward()
+    functional.max(x, graph, edge_weight=weight, backend=backend)[0].backward()
     assert x.grad.flatten().tolist() == [0.5, 0.5, 0.0, 0.0]
 
 
@@ -105,7 +107,7 @@ def test_rows_without_weight(end, backend):
     x = (5 + normal(4, 2)).requires_grad_()
     weight = torch.zeros(2, requires_grad=True)
     graph = Graph.from_edge_index([[0, 1], [0, 0]], 4)
-    out = end(x, graph, weight=weight, backend=backend)
+    out = end(x, graph, edge_weight=weight, backend=backend)
     assert (out == 0).all()
     out.sum().backward()
     assert (x.grad == 0).all()

@@ -24,8 +24,8 @@ def test_parameter_that_is_no_number(value):
 
 def test_weights_that_do_not_fit_the_features():
     heavy = torch.full((3,), 1e300, dtype=torch.float64)
-    with pytest.raises(ValueError, match="'weight' must be finite"):
-        functional.sum(torch.ones(3, 2), GRAPH, weight=heavy)
+    with pytest.raises(ValueError, match="'edge_weight' must be finite"):
+        functional.sum(torch.ones(3, 2), GRAPH, edge_weight=heavy)
     with pytest.raises(ValueError, match=r"'graph.weight' must be finite"):
         functional.softmax(torch.ones(3, 2), GRAPH.with_weight(heavy), 1.0)
 
@@ -40,7 +40,7 @@ def test_ends_do_not_overflow(backend):
     (grad,) = torch.autograd.grad(mean.sum(), x)
     torch.testing.assert_close(grad, torch.full((3, 2), 1 / 3))
     heavy = torch.full((3,), 3e38)
-    out = functional.mean(torch.ones(3, 2), GRAPH, weight=heavy, backend=backend)
+    out = functional.mean(torch.ones(3, 2), GRAPH, edge_weight=heavy, backend=backend)
     torch.testing.assert_close(out[2], torch.ones(2))
 
 

@@ -68,7 +68,7 @@ def test_means_at_zero_are_the_weighted_mean(mean, backend):
 @every_backend
 def test_sum_form_at_zero_is_the_linear_aggregation(mean, backend):
     sym = graph(normalize="sym", self_loops=True)
-    out = mean(X, sym, 0.0, normalize="sum", backend=backend)
+    out = mean(X, sym, 0.0, form="sum", backend=backend)
     close(out, functional.sum(X, sym, backend="reference"))
 
 
@@ -82,7 +82,7 @@ def test_limit_is_the_maximum(name, backend):
 @a_mean
 @every_backend
 def test_limit_of_the_sum_form_is_the_scaled_maximum(mean, backend):
-    out = mean(X, graph(), 1e5, normalize="sum", backend=backend)
+    out = mean(X, graph(), 1e5, form="sum", backend=backend)
     close(out, dense().sum(1, keepdims=True) * largest(), 1e-3)
 
 
@@ -119,9 +119,9 @@ def test_printed_softmax_divides_by_the_degree_twice(backend):
     count, linear = np.zeros(30), np.zeros((30, 4))
     np.add.at(count, index[1], 1)
     np.add.at(linear, index[1], values[:, None] * X.numpy()[index[0]])
-    at_zero = functional.softmax(X, sym, 0.0, normalize="paper", backend=backend)
+    at_zero = functional.softmax(X, sym, 0.0, form="paper", backend=backend)
     close(at_zero, linear / count[:, None])
-    limit = functional.softmax(X, sym, 1e5, normalize="paper", backend=backend)
+    limit = functional.softmax(X, sym, 1e5, form="paper", backend=backend)
     want = np.zeros((30, 4))
     for node in range(30):
         near = np.flatnonzero(index[1] == node)
@@ -135,7 +135,7 @@ def test_printed_softmax_divides_by_the_degree_twice(backend):
 
 @every_backend
 def test_printed_polynomial_is_the_weighted_one(backend):
-    outs = [functional.polynomial(X, graph(), 1.7, normalize=form, backend=backend)
+    outs = [functional.polynomial(X, graph(), 1.7, form=form, backend=backend)
             for form in ("paper", "weighted")]  # fmt: skip
     assert torch.equal(*outs)
 

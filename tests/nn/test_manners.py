@@ -54,8 +54,14 @@ def test_an_edge_index_is_as_good_as_a_graph(backbone, edges, x):
 def test_gin_starts_from_the_sum_in_a_model_too():
     for aggr in ("poly", "softmax"):
         learned = build_model("gin", aggr, 6, 16, 3).layers[0].aggr.learned
-        assert learned.normalize == "sum"
-    assert build_model("gcn", "softmax", 6, 16, 3).layers[0].aggr.learned.normalize == "weighted"
+        assert learned.form == "sum"
+    assert build_model("gcn", "softmax", 6, 16, 3).layers[0].aggr.learned.form == "weighted"
+
+
+@pytest.mark.parametrize("name", ["form", "normalize"])
+def test_the_form_by_its_name_and_by_the_stored_one(name):
+    model = build_model("gcn", "softmax", 6, 16, 3, aggr_options={name: "sum"})
+    assert model.layers[0].aggr.learned.form == "sum"
 
 
 @pytest.mark.parametrize("backbone", BACKBONES)

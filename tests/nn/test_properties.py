@@ -87,8 +87,8 @@ def test_a_batch_is_its_graphs_side_by_side(name, aggr):
     "start",
     [
         LpAggregation(1.0),
-        PolynomialAggregation(0.0, normalize="sum"),
-        SoftmaxAggregation(0.0, normalize="sum"),
+        PolynomialAggregation(0.0, form="sum"),
+        SoftmaxAggregation(0.0, form="sum"),
     ],
     ids=["lp", "poly", "softmax"],
 )

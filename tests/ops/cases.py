@@ -17,7 +17,7 @@ LOWER = {"lp": 1.0, "polynomial": 0.0, "softmax": 0.0}
 
 
 @dataclass(frozen=True)
-class AggregationSpec:
+class Formula:
     """One aggregator with its options."""
 
     kind: str
@@ -37,21 +37,21 @@ class AggregationSpec:
 
 def _forms(kind, **options):
     return [
-        AggregationSpec(kind, tuple(zip(options, values, strict=True)))
+        Formula(kind, tuple(zip(options, values, strict=True)))
         for values in product(*options.values())
     ]
 
 
-NORMALIZE = ("weighted", "sum", "paper")
+FORM_NAMES = ("weighted", "sum", "paper")
 FORMS = [
     *_forms("lp", shift=("consistent", "paper"), sign=("shift", "abs")),
-    *_forms("polynomial", normalize=NORMALIZE, sign=("shift", "abs")),
-    *_forms("softmax", normalize=NORMALIZE),
+    *_forms("polynomial", form=FORM_NAMES, sign=("shift", "abs")),
+    *_forms("softmax", form=FORM_NAMES),
 ]
 DEFAULT_FORMS = [
-    AggregationSpec("lp", (("shift", "consistent"), ("sign", "shift"))),
-    AggregationSpec("polynomial", (("normalize", "weighted"), ("sign", "shift"))),
-    AggregationSpec("softmax", (("normalize", "weighted"),)),
+    Formula("lp", (("shift", "consistent"), ("sign", "shift"))),
+    Formula("polynomial", (("form", "weighted"), ("sign", "shift"))),
+    Formula("softmax", (("form", "weighted"),)),
 ]
 
 every_form = pytest.mark.parametrize("form", FORMS, ids=str)
@@ -87,12 +87,12 @@ def normal(*shape, seed=2, scale=1.0):
     return scale * torch.randn(shape, generator=generator(seed))
 
 
-def run(form, x, graph, theta, backend, *, weight=None, mu=None, upstream=None):
+def run(form, x, graph, theta, backend, *, edge_weight=None, mu=None, upstream=None):
     """The output and all gradients, in float64."""
     x = x.detach().clone().requires_grad_()
     theta = torch.as_tensor(theta).to(x.dtype).clone().requires_grad_()
     arguments = {}
-    for name, value in (("weight", weight), ("mu", mu)):
+    for name, value in (("edge_weight", edge_weight), ("mu", mu)):
         if value is not None:
             arguments[name] = torch.as_tensor(value).to(x.dtype).clone().requires_grad_()
     out = form(x, graph, theta, backend=backend, **arguments)
@@ -109,7 +109,11 @@ def assert_agree(got, want, x, tol, least_theta=0.0):
     assert got.grads.keys() == want.grads.keys()
     # The origin's gradient is what the features' leave over, often a difference of equals. That
     # of weights is one too; where it vanishes, the reference has 1e-16 of the features left.
-    least = {"mu": want.grads["x"].norm(), "weight": 1e-10 * x.abs().max(), "theta": least_theta}
+    least = {
+        "mu": want.grads["x"].norm(),
+        "edge_weight": 1e-10 * x.abs().max(),
+        "theta": least_theta,
+    }
     for name, expected in want.grads.items():
         assert_norm_close(got.grads[name], expected, tol, name, least.get(name, 0.0))
 

@@ -38,7 +38,9 @@ def check(form, x, graph, theta, backend, **given):
 def test_every_form(form, backend, offset, dtype):
     theta = torch.full((4,), LOWER[form.kind] + offset)
     x = normal(30, 4).to(dtype)
-    check(form, x, Graph.from_edge_index(EDGES, 30), theta, backend, weight=messy_weight(EDGES))
+    check(
+        form, x, Graph.from_edge_index(EDGES, 30), theta, backend, edge_weight=messy_weight(EDGES)
+    )
 
 
 @both_dtypes
@@ -60,7 +62,7 @@ def test_parameter_shapes_with_heads(form, backend, shape, dtype):
     theta = LOWER[form.kind] + 0.5 + normal(*shape).abs()
     x = normal(30, 3, 4).to(dtype)
     weight = messy_weight(EDGES, (3,))
-    check(form, x, Graph.from_edge_index(EDGES, 30), theta, backend, weight=weight)
+    check(form, x, Graph.from_edge_index(EDGES, 30), theta, backend, edge_weight=weight)
 
 
 @both_dtypes
@@ -70,9 +72,9 @@ def test_parameter_shapes_with_heads(form, backend, shape, dtype):
 def test_weight_heads(form, backend, heads, dtype):
     x, weight = normal(30, 3, 5).to(dtype), messy_weight(EDGES, heads)
     theta = torch.tensor([[1.3], [2.0], [4.0]])
-    check(form, x, Graph.from_edge_index(EDGES, 30), theta, backend, weight=weight)
+    check(form, x, Graph.from_edge_index(EDGES, 30), theta, backend, edge_weight=weight)
     own = run(form, x, Graph.from_edge_index(EDGES, 30, weight.to(dtype)), theta, backend)
-    given = run(form, x, Graph.from_edge_index(EDGES, 30), theta, backend, weight=weight)
+    given = run(form, x, Graph.from_edge_index(EDGES, 30), theta, backend, edge_weight=weight)
     assert torch.equal(own.out, given.out)
     assert torch.equal(own.grads["x"], given.grads["x"])
 
@@ -83,7 +85,7 @@ def test_rectangular(form, backend):
     edges = torch.stack([EDGES[0], EDGES[1] % 9])
     x, weight = normal(30, 4), messy_weight(edges)
     graph = Graph.from_edge_index(edges, (30, 11))
-    check(form, x, graph, torch.tensor(2.2), backend, weight=weight)
+    check(form, x, graph, torch.tensor(2.2), backend, edge_weight=weight)
     assert form(x, graph, 2.2, backend=backend).shape == (11, 4)
 
 
@@ -91,7 +93,7 @@ def test_rectangular(form, backend):
 @default_form
 def test_features_without_channels_dimension(form, backend):
     x, graph = normal(30), Graph.from_edge_index(EDGES, 30)
-    check(form, x, graph, torch.tensor(2.2), backend, weight=messy_weight(EDGES))
+    check(form, x, graph, torch.tensor(2.2), backend, edge_weight=messy_weight(EDGES))
     column = form(x.unsqueeze(1), graph, 2.2, backend=backend)
     assert torch.equal(form(x, graph, 2.2, backend=backend), column.squeeze(1))
 
@@ -126,7 +128,7 @@ def test_strided_and_transposed_inputs(form, backend):
     assert not x.is_contiguous() and not weight.is_contiguous()
     graph = Graph.from_edge_index(EDGES, 30)
     upstream = normal(4, 30).t()
-    got = run(form, x, graph, 2.2, backend, weight=weight, upstream=upstream)
-    want = run(form, x.contiguous(), graph, 2.2, backend, weight=weight, upstream=upstream)
+    got = run(form, x, graph, 2.2, backend, edge_weight=weight, upstream=upstream)
+    want = run(form, x.contiguous(), graph, 2.2, backend, edge_weight=weight, upstream=upstream)
     assert torch.equal(got.out, want.out)
     assert torch.equal(got.grads["x"], want.grads["x"])

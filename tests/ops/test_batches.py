@@ -43,8 +43,8 @@ def test_agrees_with_the_reference(form, backend, dtype):
     batch, x = Graph.batch(graphs), torch.cat(features)
     theta = torch.full((4,), LOWER[form.kind] + 1.4)
     weight = batch.edge_weight
-    want = run(form, x, batch, theta, "reference", weight=weight)
-    got = run(form, x, batch, theta, backend, weight=weight)
+    want = run(form, x, batch, theta, "reference", edge_weight=weight)
+    got = run(form, x, batch, theta, backend, edge_weight=weight)
     assert_agree(got, want, x, ORDINARY[dtype])
 
 

@@ -91,7 +91,7 @@ def test_all_neighbours_at_the_origin(form, backend, offset):
     x, graph = star([2.0, 2.0], weight=torch.tensor([0.5, 0.75]), extra=[5.0])
     got = run(form, x, graph, theta, backend, upstream=ONE)
     options = dict(form.options)
-    total = 1.25 if options.get("normalize") == "sum" else 1.0
+    total = 1.25 if options.get("form") == "sum" else 1.0
     if form.kind == "lp":
         total = 1.25 ** (1 / theta) if "paper" not in str(form) or not form.takes_mu else 1.0
     if str(form) == "softmax-paper":
@@ -118,7 +118,9 @@ def test_rows_without_weight(form, backend):
     x, graph = 5 + normal(4, 2), Graph.from_edge_index(edges, 4)
     weight = torch.tensor([0.0, 0.0, 0.3, 0.4])
     upstream = torch.tensor([1.0, 0.0, 1.0, 1.0])[:, None].expand(4, 2)
-    got = run(form, x, graph, LOWER[form.kind] + 1.0, backend, weight=weight, upstream=upstream)
+    got = run(
+        form, x, graph, LOWER[form.kind] + 1.0, backend, edge_weight=weight, upstream=upstream
+    )
     assert (got.out[[0, 2, 3]] == 0).all()
     assert (got.out[1] != 0).all()
     assert all((grad == 0).all() for grad in got.grads.values())
@@ -131,7 +133,7 @@ def test_graphs_without_edges_nodes_or_channels(form, backend):
     for nodes, channels, edges in ((3, 2, none), (0, 2, none), (3, 0, messy_edges(3 + 3, 8) % 3)):
         graph = Graph.from_edge_index(edges, nodes)
         got = run(form, normal(nodes, channels), graph, 1.0, backend,
-                  weight=torch.ones(graph.num_edges))  # fmt: skip
+                  edge_weight=torch.ones(graph.num_edges))  # fmt: skip
         assert got.out.shape == (nodes, channels)
         assert (got.out == 0).all()
         assert all((grad == 0).all() for grad in got.grads.values())

@@ -34,9 +34,10 @@ FEATURES = {
 }
 
 
-def check(form, x, theta, backend, weight=WEIGHT, graph=GRAPH):
-    want = run(form, x, graph, theta, "reference", weight=weight, upstream=UPSTREAM)
-    got = run(form, x, graph, theta, backend, weight=weight, upstream=UPSTREAM)
+def check(form, x, theta, backend, edge_weight=WEIGHT, graph=GRAPH):
+    given = {"edge_weight": edge_weight, "upstream": UPSTREAM}
+    want = run(form, x, graph, theta, "reference", **given)
+    got = run(form, x, graph, theta, backend, **given)
     # That of gamma is a variance of features and underflows where the maximum stands alone.
     least = 1e-13 * (x.max() - x.min()).item() ** 2 if form.kind == "softmax" else 0.0
     assert_agree(got, want, x, TOL, least)
@@ -75,7 +76,7 @@ def test_outlier(form, backend, outlier, theta):
     x[7] = outlier
     # The gradients of weights would take differences of neighbours that 1e6 leaves no digits.
     graph = GRAPH.with_weight(WEIGHT)
-    check(form, x, torch.full((4,), theta), backend, weight=None, graph=graph)
+    check(form, x, torch.full((4,), theta), backend, edge_weight=None, graph=graph)
 
 
 @pytest.mark.parametrize("size", [1e-20, 1e20])
@@ -83,8 +84,8 @@ def test_outlier(form, backend, outlier, theta):
 @every_form
 def test_tiny_and_huge_weights(form, backend, size):
     x, theta, weight = normal(40, 4), torch.tensor([1.0, 2.0, 8.0, 64.0]), WEIGHT * size
-    want = run(form, x, GRAPH, theta, "reference", weight=weight, upstream=UPSTREAM)
-    got = run(form, x, GRAPH, theta, backend, weight=weight, upstream=UPSTREAM)
+    want = run(form, x, GRAPH, theta, "reference", edge_weight=weight, upstream=UPSTREAM)
+    got = run(form, x, GRAPH, theta, backend, edge_weight=weight, upstream=UPSTREAM)
     linear = "sum" in str(form) or str(form) == "softmax-paper"
     power = 1 / theta if form.kind == "lp" else torch.full((4,), float(linear))
     unit = (8 * size) ** power.double()  # what the output grows with
@@ -99,8 +100,8 @@ def test_tiny_and_huge_weights(form, backend, size):
 def test_weights_of_very_different_size(form, backend, size):
     weight = torch.where(torch.arange(len(WEIGHT)) % 3 == 0, WEIGHT * size, WEIGHT)
     x, theta = normal(40, 4), torch.tensor([1.0, 2.0, 8.0, 64.0])
-    want = run(form, x, GRAPH, theta, "reference", weight=weight, upstream=UPSTREAM)
-    got = run(form, x, GRAPH, theta, backend, weight=weight, upstream=UPSTREAM)
+    want = run(form, x, GRAPH, theta, "reference", edge_weight=weight, upstream=UPSTREAM)
+    got = run(form, x, GRAPH, theta, backend, edge_weight=weight, upstream=UPSTREAM)
     assert_outputs_agree(got.out, want.out, x, TOL)
     assert all(torch.isfinite(grad).all() for grad in got.grads.values())
 

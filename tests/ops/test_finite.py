@@ -41,10 +41,10 @@ FOUND = [
 
 def check(form, x, graph, weight, theta, backend):
     """All gradients are finite, and so is what fits the dtype of the output."""
-    got = run(form, x, graph, theta, backend, weight=weight, upstream=torch.ones_like(x))
+    got = run(form, x, graph, theta, backend, edge_weight=weight, upstream=torch.ones_like(x))
     for name, grad in got.grads.items():
         assert torch.isfinite(grad).all(), f"gradient of {name} is not finite"
-    want = form(x, graph, theta, weight=weight, backend="reference").double()
+    want = form(x, graph, theta, edge_weight=weight, backend="reference").double()
     fits = torch.isfinite(want)  # a sum of weights 1e12 over features 1e30 does not fit float32
     assert not torch.isnan(got.out).any()
     spread = (x.max().double() - x.min().double()).item()
@@ -72,7 +72,7 @@ def test_found_cases(backend, name, x, edges, weight, theta, dtype):
     x, weight = torch.tensor(x, dtype=dtype), torch.tensor(weight, dtype=dtype)
     graph = Graph.from_edge_index(edges, len(x))
     if backend == "reference":
-        got = run(form, x, graph, theta, backend, weight=weight, upstream=torch.ones_like(x))
+        got = run(form, x, graph, theta, backend, edge_weight=weight, upstream=torch.ones_like(x))
         assert not any(torch.isnan(grad).any() for grad in got.grads.values())
     else:
         check(form, x, graph, weight, theta, backend)
@@ -83,7 +83,7 @@ def test_found_cases(backend, name, x, edges, weight, theta, dtype):
 def test_reference_is_a_number(data):
     """The derivative by a weight of zero may be infinite; nothing is undefined."""
     form, x, graph, weight, theta = data.draw(extreme_cases(torch.float64))
-    got = run(form, x, graph, theta, "reference", weight=weight, upstream=torch.ones_like(x))
+    got = run(form, x, graph, theta, "reference", edge_weight=weight, upstream=torch.ones_like(x))
     assert torch.isfinite(got.out).all()
     for name, grad in got.grads.items():
         assert not torch.isnan(grad).any(), f"gradient of {name} is not a number"
@@ -94,7 +94,7 @@ def test_reference_is_a_number(data):
 @given(data=st.data())
 def test_weighted_means_lie_between_minimum_and_maximum(backend, data):
     form, x, graph, weight, theta = data.draw(extreme_cases(torch.float64, WEIGHTED_MEANS))
-    out = form(x, graph, theta, weight=weight, backend=backend)
+    out = form(x, graph, theta, edge_weight=weight, backend=backend)
     values = x.abs() if "abs" in str(form) else x
     slack = 1e-9 * (values.max() - values.min() + values.abs().max())
     for (source, target), a in zip(graph.edge_index.t().tolist(), weight.tolist(), strict=True):

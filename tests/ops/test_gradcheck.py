@@ -29,7 +29,7 @@ def test_with_the_minimum_as_origin(form, backend):
     graph = Graph.from_edge_index(EDGES, 6)
     x, theta, weight, *_ = inputs(form, 1.3)
     assert gradcheck(
-        lambda *leaves: form(leaves[0], graph, leaves[1], weight=leaves[2], backend=backend),
+        lambda *leaves: form(leaves[0], graph, leaves[1], edge_weight=leaves[2], backend=backend),
         (x, theta, weight),
     )
 
@@ -42,7 +42,7 @@ def test_with_a_given_origin(form, backend, offset):
 
     def aggregate(x, theta, weight, mu=None):
         given = {} if mu is None else {"mu": mu}
-        return form(x, graph, theta, weight=weight, backend=backend, **given)
+        return form(x, graph, theta, edge_weight=weight, backend=backend, **given)
 
     assert gradcheck(aggregate, inputs(form, offset), fast_mode=True)
 
@@ -57,7 +57,7 @@ def test_with_rows_on_the_exact_path(form, backend):
 
     def aggregate(x, theta, weight):
         x = torch.cat([x[:5], torch.full((1, 2), far, dtype=torch.float64)])
-        return form(x, graph, theta, weight=weight, backend=backend)
+        return form(x, graph, theta, edge_weight=weight, backend=backend)
 
     assert gradcheck(aggregate, (x, theta, weight), fast_mode=True)
 
@@ -69,7 +69,7 @@ def test_with_heads(form, backend):
     x, theta = leaf(normal(6, 2, 2, seed=12)), leaf(LOWER[form.kind] + torch.tensor([[0.8], [1.7]]))
     weight = leaf(torch.stack([WEIGHT, WEIGHT.flip(0)], dim=1))
     assert gradcheck(
-        lambda *leaves: form(leaves[0], graph, leaves[1], weight=leaves[2], backend=backend),
+        lambda *leaves: form(leaves[0], graph, leaves[1], edge_weight=leaves[2], backend=backend),
         (x, theta, weight),
         fast_mode=True,
     )

@@ -44,7 +44,7 @@ def everything(backend):
     for form in DEFAULT_FORMS:
         for theta, scale, dtype in product((2.0, 60.0), (1.0, 3.0), DTYPES):
             x, weight = scale * normal(2000, 8).to(dtype), torch.ones(graph.num_edges)
-            got = run(form, x, graph, theta, backend, weight=weight)
+            got = run(form, x, graph, theta, backend, edge_weight=weight)
             results += [got.out, *got.grads.values()]
     return results
 

@@ -36,7 +36,7 @@ CASES = [
 def test_values(form, theta, mu):
     given = {} if mu is None else {"mu": mu}
     x = X.double()
-    out = form(x, graph_of(), theta, weight=WEIGHT.double(), backend="reference", **given)
+    out = form(x, graph_of(), theta, edge_weight=WEIGHT.double(), backend="reference", **given)
     numbers = as_numbers(x.numpy()), as_numbers(np.full(2, theta)), as_numbers(WEIGHT.numpy())
     want = truth(form, numbers[0], PAIRS, *numbers[1:], mu=None if mu is None else as_numbers(mu))
     np.testing.assert_allclose(out.numpy(), as_array(want), rtol=1e-12, atol=1e-13)
@@ -50,8 +50,8 @@ def test_gradients(form, offset):
     weight = WEIGHT[WEIGHT > 0].double()
     edges = EDGES[:, WEIGHT > 0]
     got = run(form, X.double(), graph_of(edges), torch.full((2,), theta), "reference",
-              weight=weight, mu=given, upstream=UPSTREAM)  # fmt: skip
-    values = {"x": X.numpy(), "theta": np.full(2, theta), "weight": weight.numpy()}
+              edge_weight=weight, mu=given, upstream=UPSTREAM)  # fmt: skip
+    values = {"x": X.numpy(), "theta": np.full(2, theta), "edge_weight": weight.numpy()}
     if given is not None:
         values["mu"] = given
     values = {name: as_numbers(value) for name, value in values.items()}
@@ -59,7 +59,7 @@ def test_gradients(form, offset):
 
     def loss(**moved):
         now = {**values, **moved}
-        out = truth(form, now["x"], pairs, now["theta"], now["weight"], mu=now.get("mu"))
+        out = truth(form, now["x"], pairs, now["theta"], now["edge_weight"], mu=now.get("mu"))
         return sum(g * o for gs, os in zip(UPSTREAM.tolist(), out, strict=True)
                    for g, o in zip(gs, os, strict=True))  # fmt: skip
 
@@ -87,7 +87,7 @@ def test_gradient_of_a_given_origin(form):
 @every_form
 def test_huge_parameters_and_features(form):
     x, theta = 1e4 * X.double(), 1000.0
-    out = form(x, graph_of(), theta, weight=WEIGHT.double(), backend="reference")
+    out = form(x, graph_of(), theta, edge_weight=WEIGHT.double(), backend="reference")
     numbers = as_numbers(x.numpy()), as_numbers(np.full(2, theta)), as_numbers(WEIGHT.numpy())
     want = as_array(truth(form, numbers[0], PAIRS, *numbers[1:]))
     np.testing.assert_allclose(out.numpy(), want, rtol=1e-11, atol=1e-8)

@@ -50,14 +50,14 @@ def _polynomial(near, alpha, total, mu, options):
     above = sum(a * (z - mu) ** (alpha + 1) for a, z in near)
     below = sum(a * (z - mu) ** alpha for a, z in near)
     mean = (above / below if below > 0 else 0) + mu
-    return total * mean if options["normalize"] == "sum" else mean
+    return total * mean if options["form"] == "sum" else mean
 
 
 def _softmax(near, gamma, total, mu, options):
-    printed = options["normalize"] == "paper"
+    printed = options["form"] == "paper"
     above = sum(a * z * mpmath.exp(gamma * z) for a, z in near)
     mean = above / sum((1 if printed else a) * mpmath.exp(gamma * z) for a, z in near)
-    return total * mean if options["normalize"] == "sum" else mean
+    return total * mean if options["form"] == "sum" else mean
 
 
 def as_numbers(values):

@@ -78,6 +78,12 @@ def group_graph(
         return Graph.from_csr(as_index(ptr, "ptr"), each, num_src=size)
     if index is None:
         raise ValueError("aggregation needs the groups of the messages: pass 'index' or 'ptr'")
+    if index.dim() == 2 and index.size(0) == 2:
+        raise ValueError(
+            f"'index' must be a meanmax.Graph or the group of each message (got an edge_index of "
+            f"shape {list(index.shape)}); make a graph with Graph.from_edge_index(edge_index, "
+            f"num_nodes), or gather messages x[edge_index[0]] and pass index=edge_index[1]"
+        )
     index = as_index(index, "index")
     if index.dim() != 1 or index.numel() != size:
         raise ValueError(
@@ -164,40 +170,55 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         dim_size: int | None = None,
         dim: int = -2,
         *,
-        weight: Tensor | None = None,
+        edge_weight: Tensor | None = None,
     ) -> Tensor:
-        r"""Aggregates messages by group, or features over a graph.
+        r"""Aggregates messages by group, as PyG's aggregations do.
 
         Args:
-            x (Tensor): Messages, :obj:`[*, num_messages, *]`; with a graph the features of its
-                sources, :obj:`[num_src, channels]` or :obj:`[num_src, heads, channels]`.
-            index (Tensor or Graph): The group of each message, in any order, or a graph.
-            ptr (Tensor, optional): The first message of each group, where messages are grouped;
-                used in place of :obj:`index`. (default: :obj:`None`)
+            x (Tensor): Messages, :obj:`[*, num_messages, *]`.
+            index (Tensor): The group of each message, in any order. A :class:`~meanmax.Graph` in
+                its place makes this the same as :meth:`aggregate`.
+            ptr (Tensor, optional): The first message of each group, where messages are sorted by
+                group; used in place of :obj:`index`. (default: :obj:`None`)
             dim_size (int, optional): The number of groups. (default: as many as are needed)
             dim (int, optional): The dimension of the messages. Dimensions before it are a batch,
                 those after it are features. (default: :obj:`-2`)
-            weight (Tensor, optional): The weight :math:`a \geq 0` of each message,
-                :obj:`[num_messages]` or :obj:`[num_messages, heads]`; with a graph, of each edge
-                in the order of :obj:`graph.edge_index`. (default: the graph's own, or 1)
+            edge_weight (Tensor, optional): The weight :math:`a \geq 0` of each message,
+                :obj:`[num_messages]` or :obj:`[num_messages, heads]`. (default: 1)
         """
         if isinstance(index, Graph):
             _check_graph_call(ptr, dim_size, dim)
-            weight = self._dropped(index, weight)
-            return self._aggregate(x, index, self._spread(tuple(x.shape[1:])), weight, None)
-        return self._aggregate_messages(x, as_messages(x, index, ptr, dim_size, dim, weight))
+            return self.aggregate(x, index, edge_weight)
+        return self._aggregate_messages(x, as_messages(x, index, ptr, dim_size, dim, edge_weight))
 
-    def on_graph(self, x: Tensor, graph: Graph, weight: Maybe = None, mu: Maybe = None) -> Tensor:
-        r"""Aggregates over a graph as in evaluation: no edge is left out, and no hook runs.
+    def aggregate(self, x: Tensor, graph: Graph, edge_weight: Tensor | None = None) -> Tensor:
+        r"""Aggregates the features of nodes over a graph, without a tensor of messages.
+
+        Args:
+            x (Tensor): Features of the sources, :obj:`[num_src, channels]` or
+                :obj:`[num_src, heads, channels]`.
+            graph (Graph): The graph.
+            edge_weight (Tensor, optional): Edge weights in the order of :obj:`graph.edge_index`,
+                :obj:`[num_edges]` or :obj:`[num_edges, heads]`. (default: the graph's own, or 1)
+
+        Returns:
+            :obj:`[num_dst, channels]` or :obj:`[num_dst, heads, channels]`.
+        """
+        return self.evaluate(x, graph, self._dropped(graph, edge_weight))
+
+    def evaluate(
+        self, x: Tensor, graph: Graph, edge_weight: Maybe = None, mu: Maybe = None
+    ) -> Tensor:
+        r"""The same without edge dropout, also in training.
 
         Args:
             x (Tensor): Features of the sources.
             graph (Graph): The graph, or a part of one.
-            weight (Tensor, optional): Edge weights. (default: the graph's own, or 1)
-            mu (Tensor, optional): :math:`\mu` of the whole graph, where this is a part of
+            edge_weight (Tensor, optional): Edge weights. (default: the graph's own, or 1)
+            mu (Tensor, optional): :math:`\mu` of the whole graph, where :obj:`graph` is a part of
                 it; see :attr:`has_mu`. (default: the minimum of :obj:`x`)
         """
-        return self._aggregate(x, graph, self._spread(tuple(x.shape[1:])), weight, mu)
+        return self._aggregate(x, graph, self._spread(tuple(x.shape[1:])), edge_weight, mu)
 
     @property
     def has_mu(self) -> bool:
@@ -213,7 +234,7 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         dim_size: int | None = None,
         dim: int = -2,
         *,
-        weight: Tensor | None = None,
+        edge_weight: Tensor | None = None,
     ) -> Tensor:
         r"""Runs :meth:`forward` and its hooks."""
         for name, value in (("x", x), ("index", index), ("ptr", ptr)):
@@ -222,14 +243,14 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         out: Tensor
         if isinstance(index, Graph):
             # PyG's own call reads the groups' number from index; hooks run in Module's.
-            out = Module.__call__(self, x, index, ptr, dim_size, dim, weight=weight)
+            out = Module.__call__(self, x, index, ptr, dim_size, dim, edge_weight=edge_weight)
         else:
-            out = super().__call__(x, index, ptr, dim_size, dim, weight=weight)
+            out = super().__call__(x, index, ptr, dim_size, dim, edge_weight=edge_weight)
         return out
 
-    def maxness(self, x: Tensor, graph: Graph, weight: Tensor | None = None) -> Tensor:
+    def maxness(self, x: Tensor, graph: Graph, edge_weight: Tensor | None = None) -> Tensor:
         r"""Where between mean and max it stands on its input; see :func:`meanmax.maxness`."""
-        return maxness(self, x, graph, weight=weight)
+        return maxness(self, x, graph, edge_weight=edge_weight)
 
     @abstractmethod
     def _aggregate(

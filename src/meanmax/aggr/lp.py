@@ -39,7 +39,7 @@ class LpAggregation(LearnableAggregation):
 
         Inside PyG's :class:`GCNConv` and :class:`GATConv` messages arrive already multiplied
         by their weight: the tilt then acts on :math:`a z`, which is not the paper's formula. Call
-        it with a graph, or pass :obj:`weight`, to have that.
+        it with a graph, or pass :obj:`edge_weight`, to have that.
 
     Args:
         p (float, sequence or Tensor, optional): The start value, at least 1, or one for
@@ -82,7 +82,7 @@ class LpAggregation(LearnableAggregation):
         >>> aggr(x, torch.tensor([0, 1, 1])).tolist()
         [[0.0], [5.0]]
         >>> graph = Graph.from_edge_index([[0, 1, 2], [0, 1, 1]], num_nodes=3)
-        >>> aggr(x, graph, weight=torch.tensor([1.0, 0.0, 0.25])).tolist()
+        >>> aggr(x, graph, edge_weight=torch.tensor([1.0, 0.0, 0.25])).tolist()
         [[0.0], [2.0], [0.0]]
     """
 
@@ -122,10 +122,10 @@ class LpAggregation(LearnableAggregation):
         return self.value
 
     def _aggregate(
-        self, x: Tensor, graph: Graph, theta: Tensor, weight: Maybe, mu: Maybe
+        self, x: Tensor, graph: Graph, theta: Tensor, edge_weight: Maybe, mu: Maybe
     ) -> Tensor:
         return functional.lp(
-            x, graph, theta, weight=weight, shift=self.shift, sign=self.sign, mu=mu
+            x, graph, theta, edge_weight=edge_weight, shift=self.shift, sign=self.sign, mu=mu
         )
 
     def _options(self) -> dict[str, str]:

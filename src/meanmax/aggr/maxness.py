@@ -18,7 +18,7 @@ ROUNDING = 1e-10
 
 @torch.no_grad()
 def maxness(
-    aggr: LearnableAggregation, x: Tensor, graph: Graph, *, weight: Tensor | None = None
+    aggr: LearnableAggregation, x: Tensor, graph: Graph, *, edge_weight: Tensor | None = None
 ) -> Tensor:
     r"""How far the aggregator has moved from mean (0) to max (1) on its input, per channel.
 
@@ -31,8 +31,8 @@ def maxness(
     features that differ by 0.01 and near the maximum on features that differ by 10.
 
     It lies in :math:`[0, 1]`. Where :math:`A_v = 1`, both forms of :obj:`shift` are the same, and
-    :obj:`normalize="sum"` is the same as :obj:`"weighted"`. With :obj:`sign="abs"` mean and
-    maximum are those of :math:`|z|`. The printed softmax (:obj:`normalize="paper"`) is measured as
+    :obj:`form="sum"` is the same as :obj:`"weighted"`. With :obj:`sign="abs"` mean and
+    maximum are those of :math:`|z|`. The printed softmax (:obj:`form="paper"`) is measured as
     it is: it divides by the number of neighbours once more, and its value may lie anywhere.
 
     Computed in float64, without gradient and without running hooks. Nodes whose maximum and mean
@@ -43,7 +43,7 @@ def maxness(
         x (Tensor): Features of the sources, :obj:`[num_src, channels]` or
             :obj:`[num_src, heads, channels]`.
         graph (Graph): The graph.
-        weight (Tensor, optional): Edge weights in the order of :obj:`graph.edge_index`,
+        edge_weight (Tensor, optional): Edge weights in the order of :obj:`graph.edge_index`,
             :obj:`[num_edges]` or :obj:`[num_edges, heads]`. (default: the graph's own, or 1)
 
     Returns:
@@ -58,13 +58,13 @@ def maxness(
         tensor([0.5752,    nan])
     """
     wide = x.double()
-    weight = _normalized(weight, graph)
+    edge_weight = _normalized(edge_weight, graph)
     # No hooks: one may ask for the maxness of what it sees.
-    out = aggr.on_graph(wide, graph, weight)
+    out = aggr.evaluate(wide, graph, edge_weight)
     if aggr.sign == "abs":
         wide = wide.abs()
-    mean = functional.mean(wide, graph, weight=weight)
-    gap = functional.max(wide, graph, weight=weight) - mean
+    mean = functional.mean(wide, graph, edge_weight=edge_weight)
+    gap = functional.max(wide, graph, edge_weight=edge_weight) - mean
     scale = wide.abs().amax() if wide.numel() > 0 else 0.0
     counts = gap > ROUNDING * scale
     share = torch.where(counts, (out - mean) / torch.where(counts, gap, 1.0), 0.0)

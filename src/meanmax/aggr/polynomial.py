@@ -10,7 +10,7 @@ from meanmax import functional
 from meanmax.aggr.base import LearnableAggregation, Maybe
 from meanmax.aggr.parameter import Per, Reparam, Start
 from meanmax.graph import Graph
-from meanmax.ops.spec import AggregationSpec, Normalize, Sign, check_choice
+from meanmax.ops.spec import AggregationSpec, Form, Sign, check_choice
 
 
 @final
@@ -25,7 +25,7 @@ class PolynomialAggregation(LearnableAggregation):
         {\sum_u a_{vu} (z_u - \mu)^{\alpha}} + \mu,
 
     with :math:`\mu` the minimum of the features; monotone in :math:`\alpha`. With
-    :obj:`normalize="sum"` it is multiplied by :math:`A_v = \sum_u a_{vu}`: the weighted *sum* of a
+    :obj:`form="sum"` it is multiplied by :math:`A_v = \sum_u a_{vu}`: the weighted *sum* of a
     linear layer at :math:`\alpha = 0`, and :math:`A_v \max` in the limit. A group without weight
     gives 0, one whose members all sit at :math:`\mu` gives :math:`\mu`.
 
@@ -40,7 +40,7 @@ class PolynomialAggregation(LearnableAggregation):
 
         Inside PyG's :class:`GCNConv` and :class:`GATConv` messages arrive already multiplied
         by their weight: the tilt then acts on :math:`a z`, which is not the paper's formula. Call
-        it with a graph, or pass :obj:`weight`, to have that.
+        it with a graph, or pass :obj:`edge_weight`, to have that.
 
     Args:
         alpha (float, sequence or Tensor, optional): The start value, at least 0, or one for
@@ -59,7 +59,7 @@ class PolynomialAggregation(LearnableAggregation):
             :obj:`upper`). (default: :obj:`"projected"`)
         upper (float, optional): The upper bound of :obj:`reparam="sigmoid"`.
             (default: :obj:`2.0`)
-        normalize (str, optional): :obj:`"weighted"` as above, or :obj:`"sum"`, times :math:`A_v`;
+        form (str, optional): :obj:`"weighted"` as above, or :obj:`"sum"`, times :math:`A_v`;
             :obj:`"paper"` (Eq. 12) is the same as :obj:`"weighted"`.
             (default: :obj:`"weighted"`)
         sign (str, optional): :obj:`"shift"` measures features from :math:`\mu`, :obj:`"abs"` takes
@@ -79,12 +79,12 @@ class PolynomialAggregation(LearnableAggregation):
         >>> aggr = PolynomialAggregation(alpha=1.0)
         >>> aggr
         PolynomialAggregation(alpha=1.0, learn=True, per='layer', reparam='projected',
-                              normalize='weighted', sign='shift')
+                              form='weighted', sign='shift')
         >>> x = torch.tensor([[0.0], [2.0], [6.0]])
         >>> aggr(x, torch.tensor([0, 1, 1])).round(decimals=4).tolist()
         [[0.0], [5.0]]
         >>> graph = Graph.from_edge_index([[0, 1, 2], [0, 1, 1]], num_nodes=3)
-        >>> aggr(x, graph, weight=torch.tensor([1.0, 3.0, 1.0])).round(decimals=4).tolist()
+        >>> aggr(x, graph, edge_weight=torch.tensor([1.0, 3.0, 1.0])).round(decimals=4).tolist()
         [[0.0], [4.0], [0.0]]
     """
 
@@ -98,11 +98,11 @@ class PolynomialAggregation(LearnableAggregation):
         channels: int | None = None,
         reparam: Reparam = "projected",
         upper: float | None = None,
-        normalize: Normalize = "weighted",
+        form: Form = "weighted",
         sign: Sign = "shift",
         edge_dropout: float = 0.0,
     ) -> None:
-        AggregationSpec("polynomial", normalize=normalize)  # checks it
+        AggregationSpec("polynomial", form=form)  # checks it
         check_choice("sign", sign, get_args(Sign))
         super().__init__(
             "polynomial",
@@ -115,7 +115,7 @@ class PolynomialAggregation(LearnableAggregation):
             upper=upper,
             edge_dropout=edge_dropout,
         )
-        self.normalize: Normalize = normalize
+        self.form: Form = form
         self.sign = sign
 
     @property
@@ -124,11 +124,11 @@ class PolynomialAggregation(LearnableAggregation):
         return self.value
 
     def _aggregate(
-        self, x: Tensor, graph: Graph, theta: Tensor, weight: Maybe, mu: Maybe
+        self, x: Tensor, graph: Graph, theta: Tensor, edge_weight: Maybe, mu: Maybe
     ) -> Tensor:
         return functional.polynomial(
-            x, graph, theta, weight=weight, normalize=self.normalize, sign=self.sign, mu=mu
+            x, graph, theta, edge_weight=edge_weight, form=self.form, sign=self.sign, mu=mu
         )
 
     def _options(self) -> dict[str, str]:
-        return {"normalize": self.normalize, "sign": self.sign}
+        return {"form": self.form, "sign": self.sign}

@@ -10,7 +10,7 @@ from meanmax import functional
 from meanmax.aggr.base import LearnableAggregation, Maybe
 from meanmax.aggr.parameter import Per, Reparam, Start
 from meanmax.graph import Graph
-from meanmax.ops.spec import AggregationSpec, Normalize
+from meanmax.ops.spec import AggregationSpec, Form
 
 
 @final
@@ -23,9 +23,9 @@ class SoftmaxAggregation(LearnableAggregation):
     .. math::
         \mathrm{out}_v = \frac{\sum_u a_{vu} e^{\gamma z_u} z_u}{\sum_u a_{vu} e^{\gamma z_u}},
 
-    monotone in :math:`\gamma`. With :obj:`normalize="sum"` it is multiplied by
+    monotone in :math:`\gamma`. With :obj:`form="sum"` it is multiplied by
     :math:`A_v = \sum_u a_{vu}`: the weighted *sum* of a linear layer at :math:`\gamma = 0`, and
-    :math:`A_v \max` in the limit. As printed (Eq. 15, :obj:`normalize="paper"`) the denominator
+    :math:`A_v \max` in the limit. As printed (Eq. 15, :obj:`form="paper"`) the denominator
     has no weight; with normalised weights it then divides by the degree twice, and neither end of
     the path holds. Without weights the printed form and :obj:`"weighted"` are the same. A group
     without weight gives 0.
@@ -37,7 +37,7 @@ class SoftmaxAggregation(LearnableAggregation):
     .. note::
         Inside PyG's :class:`GCNConv` and :class:`GATConv` messages arrive already multiplied
         by their weight: the tilt then acts on :math:`a z`, which is not the paper's formula. Call
-        it with a graph, or pass :obj:`weight`, to have that.
+        it with a graph, or pass :obj:`edge_weight`, to have that.
 
     Args:
         gamma (float, sequence or Tensor, optional): The start value, at least 0, or one for
@@ -56,7 +56,7 @@ class SoftmaxAggregation(LearnableAggregation):
             :obj:`upper`). (default: :obj:`"projected"`)
         upper (float, optional): The upper bound of :obj:`reparam="sigmoid"`.
             (default: :obj:`2.0`)
-        normalize (str, optional): :obj:`"weighted"`, :obj:`"sum"` or :obj:`"paper"`.
+        form (str, optional): :obj:`"weighted"`, :obj:`"sum"` or :obj:`"paper"`.
             (default: :obj:`"weighted"`)
         edge_dropout (float, optional): In training, the share of edges or messages left out at
             random; the rest weighs the more. (default: :obj:`0.0`)
@@ -73,12 +73,12 @@ class SoftmaxAggregation(LearnableAggregation):
         >>> aggr = SoftmaxAggregation(gamma=1.0)
         >>> aggr
         SoftmaxAggregation(gamma=1.0, learn=True, per='layer', reparam='projected',
-                           normalize='weighted')
+                           form='weighted')
         >>> x = torch.tensor([[0.0], [1.0], [2.0]])
         >>> aggr(x, torch.tensor([0, 0, 0]))
         tensor([[1.5752]], grad_fn=<ViewBackward0>)
         >>> graph = Graph.from_edge_index([[0, 1, 2], [0, 0, 0]], num_nodes=3)
-        >>> aggr(x, graph, weight=torch.tensor([1.0, 1.0, 0.0]))[0]
+        >>> aggr(x, graph, edge_weight=torch.tensor([1.0, 1.0, 0.0]))[0]
         tensor([0.7311], grad_fn=<SelectBackward0>)
     """
 
@@ -92,10 +92,10 @@ class SoftmaxAggregation(LearnableAggregation):
         channels: int | None = None,
         reparam: Reparam = "projected",
         upper: float | None = None,
-        normalize: Normalize = "weighted",
+        form: Form = "weighted",
         edge_dropout: float = 0.0,
     ) -> None:
-        AggregationSpec("softmax", normalize=normalize)  # checks it
+        AggregationSpec("softmax", form=form)  # checks it
         super().__init__(
             "softmax",
             gamma,
@@ -107,7 +107,7 @@ class SoftmaxAggregation(LearnableAggregation):
             upper=upper,
             edge_dropout=edge_dropout,
         )
-        self.normalize: Normalize = normalize
+        self.form: Form = form
 
     @property
     def gamma(self) -> Tensor:
@@ -115,9 +115,9 @@ class SoftmaxAggregation(LearnableAggregation):
         return self.value
 
     def _aggregate(
-        self, x: Tensor, graph: Graph, theta: Tensor, weight: Maybe, mu: Maybe
+        self, x: Tensor, graph: Graph, theta: Tensor, edge_weight: Maybe, mu: Maybe
     ) -> Tensor:
-        return functional.softmax(x, graph, theta, weight=weight, normalize=self.normalize)
+        return functional.softmax(x, graph, theta, edge_weight=edge_weight, form=self.form)
 
     def _options(self) -> dict[str, str]:
-        return {"normalize": self.normalize}
+        return {"form": self.form}

@@ -123,7 +123,7 @@ def build_model(
             channels = (hidden if index else in_channels) if before else width
             channels *= count if is_last and family.heads else 1
             per_head = count if family.heads else None
-            own = make_aggregator(aggr, aggr_options or {}, per_head, channels, family.normalize)
+            own = make_aggregator(aggr, aggr_options or {}, per_head, channels, family.form)
         plans.append(
             LayerPlan(
                 in_channels=hidden if index else in_channels,

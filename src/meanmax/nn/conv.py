@@ -17,7 +17,7 @@ from meanmax.aggr.base import LearnableAggregation
 from meanmax.aggr.maxness import maxness
 from meanmax.graph import Graph, SparseFeatures
 from meanmax.nn.linear import Features, as_dense
-from meanmax.ops.spec import Normalize, check_choice
+from meanmax.ops.spec import Form, check_choice
 
 Order: TypeAlias = Literal["transform-first", "aggregate-first"]
 Pair: TypeAlias = tuple[Features, Features | None]
@@ -135,7 +135,7 @@ class Neighbourhood(Module):
             weighted sum.
         heads (int, optional): How many heads have a parameter of their own; :obj:`None` for one
             parameter in all. (default: :obj:`None`)
-        normalize (str, optional): The form of a polynomial or softmax given by name.
+        form (str, optional): The form of a polynomial or softmax given by name.
             (default: :obj:`"weighted"`)
 
     Attributes:
@@ -147,7 +147,7 @@ class Neighbourhood(Module):
         aggr: Aggr,
         *,
         heads: int | None = None,
-        normalize: Normalize = "weighted",
+        form: Form = "weighted",
     ) -> None:
         super().__init__()
         self.learned: LearnableAggregation | None = None
@@ -157,7 +157,7 @@ class Neighbourhood(Module):
         if isinstance(aggr, LearnableAggregation):
             self.learned = aggr
         elif aggr is not None and not self.is_max:
-            self.learned = _by_name(aggr, heads, normalize)
+            self.learned = _by_name(aggr, heads, form)
 
     @property
     def is_linear(self) -> bool:
@@ -175,18 +175,18 @@ class Neighbourhood(Module):
         """
         out: Tensor
         if self.learned is not None:
-            out = self.learned(x, graph, weight=weight)
+            out = self.learned(x, graph, edge_weight=weight)
         elif self.is_max:
-            out = functional.max(x, graph, weight=weight)
+            out = functional.max(x, graph, edge_weight=weight)
         else:
-            out = functional.sum(x, graph, weight=weight)
+            out = functional.sum(x, graph, edge_weight=weight)
         return out
 
     @torch.no_grad()
     def maxness(self, x: Tensor, graph: Graph, weight: Tensor | None = None) -> Tensor:
         r"""Where between mean (0) and max (1) it stands on its input, per channel."""
         if self.learned is not None:
-            return maxness(self.learned, x, graph, weight=weight)
+            return maxness(self.learned, x, graph, edge_weight=weight)
         return x.new_full(x.shape[1:], 1.0 if self.is_max else 0.0)
 
     def extra_repr(self) -> str:
@@ -194,7 +194,7 @@ class Neighbourhood(Module):
         return "" if self.learned is not None else ("max" if self.is_max else "weighted sum")
 
 
-def _by_name(name: object, heads: int | None, normalize: Normalize) -> LearnableAggregation:
+def _by_name(name: object, heads: int | None, form: Form) -> LearnableAggregation:
     if name not in CLASSES:
         listed = ", ".join(repr(known) for known in AGGREGATORS)
         raise ValueError(
@@ -203,7 +203,7 @@ def _by_name(name: object, heads: int | None, normalize: Normalize) -> Learnable
         )
     options: dict[str, Any] = {} if heads is None else {"per": "head", "heads": heads}
     if name != "lp":
-        options["normalize"] = normalize
+        options["form"] = form
     return CLASSES[name](**options)
 
 

@@ -24,7 +24,7 @@ class GINConv(Module):
 
     With :obj:`aggr=None` the aggregation is the sum, weighted on a weighted graph, and the layer
     is PyG's :class:`GINConv` with the same :obj:`nn`. A polynomial or softmax given by name takes
-    its :obj:`normalize="sum"` form, so that it starts from the sum, which the layer is about, and
+    its :obj:`form="sum"` form, so that it starts from the sum, which the layer is about, and
     not from the mean.
 
     Args:
@@ -44,7 +44,7 @@ class GINConv(Module):
     ) -> None:
         super().__init__()
         self.nn = nn
-        self.aggr = Neighbourhood(aggr, normalize="sum")
+        self.aggr = Neighbourhood(aggr, form="sum")
         self.initial_eps = float(eps)
         if train_eps:
             self.eps = Parameter(torch.full((1,), self.initial_eps))

@@ -18,7 +18,7 @@ from meanmax.nn.gin import GINConv
 from meanmax.nn.linear import Linear
 from meanmax.nn.masked_gcn import MaskedGCNConv
 from meanmax.nn.sage import SAGEConv
-from meanmax.ops.spec import Normalize
+from meanmax.ops.spec import Form
 
 BackboneName: TypeAlias = Literal["gcn", "masked_gcn", "gat", "cat", "sage", "gin"]
 Activation: TypeAlias = Literal["relu", "elu", "none"]
@@ -70,7 +70,7 @@ class Backbone:
         ordered (bool): Whether the layer has an order of transform and aggregation.
         drops_input (bool): Whether the layer applies dropout to its input itself.
         first (str): What the layer does first unless told otherwise.
-        normalize (str): The form of a polynomial or softmax given by name.
+        form (str): The form of a polynomial or softmax given by name.
     """
 
     layer: Callable[[LayerPlan], Module]
@@ -79,7 +79,7 @@ class Backbone:
     ordered: bool = True
     drops_input: bool = False
     first: Order = "transform-first"
-    normalize: Normalize = "weighted"
+    form: Form = "weighted"
 
 
 def _gcn(plan: LayerPlan) -> Module:
@@ -129,7 +129,7 @@ BACKBONES: dict[str, Backbone] = {
     "gat": Backbone(_gat, activation="elu", heads=8, ordered=False),
     "cat": Backbone(_cat, activation="elu", heads=8, ordered=False),
     "sage": Backbone(_sage, first="aggregate-first"),
-    "gin": Backbone(_gin, ordered=False, first="aggregate-first", normalize="sum"),
+    "gin": Backbone(_gin, ordered=False, first="aggregate-first", form="sum"),
 }
 
 
@@ -152,7 +152,7 @@ def make_aggregator(
     options: Mapping[str, Any],
     heads: int | None,
     channels: int,
-    normalize: Normalize = "weighted",
+    form: Form = "weighted",
 ) -> Aggr:
     r"""The aggregator of one layer.
 
@@ -162,7 +162,7 @@ def make_aggregator(
             for all; :obj:`per="head"` and :obj:`"channel"` need no number.
         heads (int, optional): The layer's heads; :obj:`None` if it has none.
         channels (int): The channels that are aggregated, all heads together.
-        normalize (str, optional): The form of a polynomial or softmax, unless :obj:`options` has
+        form (str, optional): The form of a polynomial or softmax, unless :obj:`options` has
             one. (default: :obj:`"weighted"`)
     """
     if isinstance(aggr, LearnableAggregation):
@@ -184,8 +184,10 @@ def make_aggregator(
     arguments = dict(options)
     if "start" in arguments:
         arguments[PARAMETERS[str(aggr)]] = arguments.pop("start")
+    if "normalize" in arguments:  # the name in stored rows, settings files and saved models
+        arguments["form"] = arguments.pop("normalize")
     if aggr != "lp":
-        arguments.setdefault("normalize", normalize)
+        arguments.setdefault("form", form)
     per = arguments.setdefault("per", "layer" if heads is None else "head")
     if per == "head" and heads is None:
         arguments["per"] = "layer"

@@ -69,7 +69,7 @@ def tilted_aggregate(
     theta: Tensor,
     weight: Tensor | None,
     mu: Tensor | None,
-    form: AggregationSpec,
+    spec: AggregationSpec,
     backend: str | None = None,
 ) -> Tensor:
     r"""Aggregates :obj:`x` over :obj:`graph` on the backend that serves it.
@@ -82,7 +82,7 @@ def tilted_aggregate(
             the graph's own if :obj:`None`.
         mu (Tensor, optional): The origin of every graph, :obj:`[num_graphs]`; the minimum of its
             features, with its gradient, if :obj:`None`.
-        form (AggregationSpec): What to compute.
+        spec (AggregationSpec): What to compute.
         backend (str, optional): The backend's name. (default: the one chosen by
             :mod:`meanmax.ops.dispatch`)
     """
@@ -94,9 +94,9 @@ def tilted_aggregate(
         low, high = x.detach().aminmax(dim=0, keepdim=True)
         check_features(high, low)
         if mu is not None:
-            origin_of(graph_minimum(x.detach(), graph).unsqueeze(1), mu, form)
-        return reference(x, graph, theta, weight, mu, form).to(x.dtype)
-    return apply(TiltedAggregate, x, theta, weight, mu, graph, form, module)
+            origin_of(graph_minimum(x.detach(), graph).unsqueeze(1), mu, spec)
+        return reference(x, graph, theta, weight, mu, spec).to(x.dtype)
+    return apply(TiltedAggregate, x, theta, weight, mu, graph, spec, module)
 
 
 def apply(function: type[Function], *args: Any) -> Tensor:
@@ -134,17 +134,17 @@ class TiltedAggregate(Function):
         weight: Tensor | None,
         mu: Tensor | None,
         graph: Graph,
-        form: AggregationSpec,
+        spec: AggregationSpec,
         backend: Any,
     ) -> Tensor:
         r"""Runs the backend and keeps its state; in float64 where float32 has no room."""
         # The printed softmax subtracts gamma * z terms that do not cancel row by row.
-        ctx.wide = form.unit_denominator and x.dtype == torch.float32
+        ctx.wide = spec.unit_denominator and x.dtype == torch.float32
         try:
-            out, ctx.state = _run(backend, ctx.wide, x, graph, theta, weight, mu, form)
+            out, ctx.state = _run(backend, ctx.wide, x, graph, theta, weight, mu, spec)
         except TooExtremeError:
             ctx.wide = True
-            out, ctx.state = _run(backend, True, x, graph, theta, weight, mu, form)
+            out, ctx.state = _run(backend, True, x, graph, theta, weight, mu, spec)
         ctx.backend, ctx.mu_is_minimum, ctx.num_graphs = backend, mu is None, graph.num_graphs
         # Saved to notice in-place changes of what the state shares memory with.
         ctx.save_for_backward(x, theta, weight, mu)
@@ -177,13 +177,13 @@ class TiltedAggregate(Function):
 
 def _run(
     backend: Any, wide: bool, x: Tensor, graph: Graph, theta: Tensor, weight: Tensor | None,
-    mu: Tensor | None, form: AggregationSpec,
+    mu: Tensor | None, spec: AggregationSpec,
 ) -> tuple[Tensor, Any]:  # fmt: skip
     if wide:
         x, theta = x.double(), theta.double()
         weight = None if weight is None else weight.double()
         mu = None if mu is None else mu.double()
-    out, state = backend.forward(x, graph, theta, weight, mu, form)
+    out, state = backend.forward(x, graph, theta, weight, mu, spec)
     return out, state
 
 

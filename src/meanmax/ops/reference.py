@@ -18,7 +18,7 @@ LARGEST_EXPONENT = 300.0
 
 
 def reference(
-    x: Tensor, graph: Graph, theta: Tensor, weight: Tensor, mu: Tensor | None, form: AggregationSpec
+    x: Tensor, graph: Graph, theta: Tensor, weight: Tensor, mu: Tensor | None, spec: AggregationSpec
 ) -> Tensor:
     r"""Aggregates :obj:`x` over :obj:`graph`, differentiable in every floating argument.
 
@@ -30,14 +30,14 @@ def reference(
             :obj:`weight_heads` divides :obj:`channels`.
         mu (Tensor, optional): The origin of the features of every graph, :obj:`[num_graphs]`;
             the minimum of the graph's features if :obj:`None`.
-        form (AggregationSpec): What to compute.
+        spec (AggregationSpec): What to compute.
     """
     x, theta, weight = x.double(), theta.double(), weight.double()
-    if form.has_mu:
+    if spec.has_mu:
         mu = graph_minimum(x, graph) if mu is None else mu.double()
     target = edge_targets(graph)
     return aggregate_rows(
-        x, theta, weight, graph.col, target, graph.num_dst, form, *per_node(mu, graph)
+        x, theta, weight, graph.col, target, graph.num_dst, spec, *per_node(mu, graph)
     )
 
 
@@ -48,7 +48,7 @@ def aggregate_rows(
     col: Tensor,
     target: Tensor,
     num_rows: int,
-    form: AggregationSpec,
+    spec: AggregationSpec,
     mu_src: Tensor | None,
     mu_dst: Tensor | None,
 ) -> Tensor:
@@ -59,25 +59,25 @@ def aggregate_rows(
     channels = x.size(1)
     a = weight.repeat_interleave(channels // weight.size(1), dim=1)  # [num_edges, channels]
     total = row_sum(a, target, num_rows)
-    if form.kind == "softmax":
-        out = _softmax(x[col], theta, a, target, num_rows, form)
+    if spec.kind == "softmax":
+        out = _softmax(x[col], theta, a, target, num_rows, spec)
     else:
         assert mu_src is not None and mu_dst is not None
         y = x[col] - mu_src[col].unsqueeze(1)
         mu = mu_dst.unsqueeze(1)
-        if form.kind == "lp":
-            out = _lp(y, theta, a, target, num_rows, form, total, mu)
+        if spec.kind == "lp":
+            out = _lp(y, theta, a, target, num_rows, spec, total, mu)
         else:
             out = _polynomial(y, theta, a, target, num_rows, mu)
-    if form.times_weight:
+    if spec.times_weight:
         out = out * total
     return torch.where(total > 0, out, 0.0)
 
 
 def _softmax(
-    z: Tensor, gamma: Tensor, a: Tensor, target: Tensor, num_rows: int, form: AggregationSpec
+    z: Tensor, gamma: Tensor, a: Tensor, target: Tensor, num_rows: int, spec: AggregationSpec
 ) -> Tensor:
-    counted = torch.ones_like(a) if form.unit_denominator else a
+    counted = torch.ones_like(a) if spec.unit_denominator else a
     top = row_max(z.detach().masked_fill(counted == 0, -torch.inf), target, num_rows)
     z = z - top[target]
     tilt = (gamma * z).clamp(max=LARGEST_EXPONENT).exp()
@@ -87,13 +87,13 @@ def _softmax(
 
 
 def _lp(
-    y: Tensor, p: Tensor, a: Tensor, target: Tensor, num_rows: int, form: AggregationSpec,
+    y: Tensor, p: Tensor, a: Tensor, target: Tensor, num_rows: int, spec: AggregationSpec,
     total: Tensor, mu: Tensor,
 ) -> Tensor:  # fmt: skip
     scale = _row_scale(y, a, target, num_rows)
     ratio = _bounded_ratio(y, scale[target], p)
     norm = scale * power(row_sum(a * power(ratio, p), target, num_rows), 1 / p)
-    if form.shift == "paper":
+    if spec.shift == "paper":
         return norm + mu
     return norm + mu * power(_nonzero(total), 1 / p)
 

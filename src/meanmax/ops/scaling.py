@@ -64,7 +64,7 @@ class Channel(IntEnum):
 
 
 def channel_table(
-    high: Tensor, low: Tensor, mu: Tensor, theta: Tensor, form: AggregationSpec, sample: Tensor
+    high: Tensor, low: Tensor, mu: Tensor, theta: Tensor, spec: AggregationSpec, sample: Tensor
 ) -> Tensor:
     r"""The table :obj:`[num_graphs, len(Channel), channels]`.
 
@@ -78,7 +78,7 @@ def channel_table(
         low (Tensor): Smallest feature per graph and channel.
         mu (Tensor): The origin per graph, :obj:`[num_graphs]`.
         theta (Tensor): The parameter per channel, :obj:`[channels]`.
-        form (AggregationSpec): What is computed.
+        spec (AggregationSpec): What is computed.
         sample (Tensor): Features of some nodes of each graph, as :func:`sample_nodes` picks them,
             :obj:`[num_graphs, sample, channels]`.
     """
@@ -86,14 +86,14 @@ def channel_table(
     theta = theta.expand_as(high)
     ordered = sample.sort(dim=1).values
     quarter, half, three = (ordered[:, sample.size(1) * k // 4] for k in (1, 2, 3))
-    base = torch.zeros_like(high) if form.kind == "softmax" else origin
+    base = torch.zeros_like(high) if spec.kind == "softmax" else origin
     concentrated = three - quarter < CONCENTRATED * (half - base).abs()
-    steep = theta * high.abs() > STEEP if form.kind == "softmax" else theta >= STEEP_POWER
+    steep = theta * high.abs() > STEEP if spec.kind == "softmax" else theta >= STEEP_POWER
     centre = torch.where(steep, high, torch.where(concentrated, half, base))
     scale = _next_power_of_two(torch.maximum((high - centre).abs(), (low - centre).abs()))
     span = high - origin
     span = torch.where(span > 0, span, 1.0)
-    slope = theta * scale if form.kind == "softmax" else scale / span
+    slope = theta * scale if spec.kind == "softmax" else scale / span
     slope = slope.clamp(max=torch.finfo(high.dtype).max)
     inverse = 1 / torch.where(theta > 0, theta, 1.0)
     table = (high, centre, scale, 1 / scale, origin, span, theta, slope, 1 / span, inverse)
@@ -114,7 +114,7 @@ def too_narrow(table: Tensor) -> bool:
     return not bool(torch.isfinite(table[:, Channel.INV_RANGE]).all())
 
 
-def recentre(average: Tensor, table: Tensor, form: AggregationSpec) -> tuple[Tensor, Tensor]:
+def recentre(average: Tensor, table: Tensor, spec: AggregationSpec) -> tuple[Tensor, Tensor]:
     r"""The point that the backward pass measures means and logarithms of tilts from.
 
     It cancels means against features, and less is left to cancel if both are measured from the
@@ -124,12 +124,12 @@ def recentre(average: Tensor, table: Tensor, form: AggregationSpec) -> tuple[Ten
     Args:
         average (Tensor): The average of the rows' means, :obj:`[num_graphs, channels]`.
         table (Tensor): The channel table.
-        form (AggregationSpec): What is computed.
+        spec (AggregationSpec): What is computed.
 
     Returns:
         The point and, for powers, its relative logarithm, both :obj:`[num_graphs, channels]`.
     """
-    if form.kind == "softmax":
+    if spec.kind == "softmax":
         return average, torch.zeros_like(average)
     steep = table[:, Channel.THETA] >= RECENTRED_POWER
     middle = torch.where(steep, average, 0.0)
@@ -158,9 +158,9 @@ def check_magnitude(high: Tensor, low: Tensor) -> None:
         raise TooExtremeError
 
 
-def origin_of(low: Tensor, mu: Tensor | None, form: AggregationSpec) -> Tensor:
+def origin_of(low: Tensor, mu: Tensor | None, spec: AggregationSpec) -> Tensor:
     r"""The origin of every graph: :obj:`mu`, or the minimum of its features."""
-    if not form.has_mu:
+    if not spec.has_mu:
         return low.new_zeros(low.size(0))
     smallest = low.amin(dim=1) if low.size(1) else low.new_zeros(low.size(0))
     if mu is None:

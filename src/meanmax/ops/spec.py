@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 Kind = Literal["lp", "polynomial", "softmax"]
-Normalize = Literal["weighted", "sum", "paper"]
+Form = Literal["weighted", "sum", "paper"]
 Shift = Literal["consistent", "paper"]
 Sign = Literal["shift", "abs"]
 
@@ -22,7 +22,7 @@ class AggregationSpec:
 
     Args:
         kind (str): :obj:`"lp"`, :obj:`"polynomial"` or :obj:`"softmax"`.
-        normalize (str, optional): What the tilted mean is divided by. :obj:`"weighted"`: the
+        form (str, optional): What the tilted mean is divided by. :obj:`"weighted"`: the
             tilted weights; :obj:`"sum"`: the same, times :math:`A_v`; :obj:`"paper"`: as printed,
             which leaves the weight out of the softmax's denominator. No effect on Lp.
             (default: :obj:`"weighted"`)
@@ -31,23 +31,23 @@ class AggregationSpec:
     """
 
     kind: Kind
-    normalize: Normalize = "weighted"
+    form: Form = "weighted"
     shift: Shift = "consistent"
 
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, get_args(Kind))
-        check_choice("normalize", self.normalize, get_args(Normalize))
+        check_choice("form", self.form, get_args(Form))
         check_choice("shift", self.shift, get_args(Shift))
 
     @property
     def unit_denominator(self) -> bool:
         r"""Whether the denominator leaves the edge weights out (Eq. 15 as printed)."""
-        return self.kind == "softmax" and self.normalize == "paper"
+        return self.kind == "softmax" and self.form == "paper"
 
     @property
     def times_weight(self) -> bool:
         r"""Whether the tilted mean is multiplied by :math:`A_v`."""
-        return self.kind != "lp" and self.normalize == "sum"
+        return self.kind != "lp" and self.form == "sum"
 
     @property
     def has_mu(self) -> bool:

@@ -289,7 +289,7 @@ def aggregated(
 ) -> Tensor:
     r"""A layer's aggregation over a block, with :math:`\mu` of the whole graph."""
     if aggr.learned is not None:
-        return aggr.learned.on_graph(source, block.graph, weight, mu)
+        return aggr.learned.evaluate(source, block.graph, weight, mu)
     out: Tensor = aggr(source, block.graph, weight)
     return out
 

@@ -36,7 +36,7 @@ class State:
     gradient needs them again.
     """
 
-    form: AggregationSpec
+    spec: AggregationSpec
     plan: Plan
     weights: Weights
     x: Array
@@ -61,7 +61,7 @@ def forward(
     theta: Tensor,
     weight: Tensor | None,
     mu: Tensor | None,
-    form: AggregationSpec,
+    spec: AggregationSpec,
 ) -> tuple[Tensor, State]:
     r"""Aggregates; the arguments are those of :func:`meanmax.ops.reference.reference`."""
     plan = plan_of(graph)
@@ -73,10 +73,10 @@ def forward(
     if weights.extreme:
         raise TooExtremeError
     sample = torch.from_numpy(features[plan.sample])
-    origins = origin_of(low, mu, form)
-    table = channel_table(high, low, origins, theta.detach(), form, sample).numpy()
+    origins = origin_of(low, mu, spec)
+    table = channel_table(high, low, origins, theta.detach(), spec, sample).numpy()
     out = np.empty((plan.num_dst, features.shape[1]), features.dtype)
-    state = _fast_forward(plan, weights, features, table, out, form, weight is not None)
+    state = _fast_forward(plan, weights, features, table, out, spec, weight is not None)
     return torch.from_numpy(out), state
 
 
@@ -91,7 +91,7 @@ def backward(state: State, grad: Tensor, *, need_weight: bool, mu_is_minimum: bo
         theta = theta + exact_theta
         moved = moved + exact_moved
     mu_grad = None
-    if state.form.has_mu:
+    if state.spec.has_mu:
         shift_theta, direct = _shift_backward(state, g)
         theta = theta + shift_theta
         mu_grad = _per_graph(direct, plan.row_blocks, len(plan.dst_bounds) - 1)
@@ -128,26 +128,26 @@ def _fast_forward(
     x: Array,
     table: Array,
     out: Array,
-    form: AggregationSpec,
+    spec: AggregationSpec,
     keep: bool,
 ) -> State:
     first = second = average = exact = rows = None
     lost = np.ones(plan.num_dst, np.bool_)
-    if not form.unit_denominator and not too_narrow(torch.from_numpy(table)):
+    if not spec.unit_denominator and not too_narrow(torch.from_numpy(table)):
         first, second = np.empty((2, *out.shape), x.dtype)
-        rows = _tilts(plan, x, table, form, weights.edge.shape[1])
-        average = _fast_rows(plan, weights, x, rows, table, out, form, first, second, lost)
+        rows = _tilts(plan, x, table, spec, weights.edge.shape[1])
+        average = _fast_rows(plan, weights, x, rows, table, out, spec, first, second, lost)
     if lost.any():
         if not (weights.total[~lost] > 0).any():
             first = second = average = None
-        exact = exact_forward(plan, weights, x, table, form, lost, out)
+        exact = exact_forward(plan, weights, x, table, spec, lost, out)
     rows = rows if keep else None
-    return State(form, plan, weights, x, table, first, second, lost, out, exact, average, rows)
+    return State(spec, plan, weights, x, table, first, second, lost, out, exact, average, rows)
 
 
 def _fast_rows(
     plan: Plan, weights: Weights, x: Array, rows: Array, table: Array, out: Array,
-    form: AggregationSpec, first: Array, second: Array, lost: Array,
+    spec: AggregationSpec, first: Array, second: Array, lost: Array,
 ) -> Array | None:  # fmt: skip
     r"""Aggregates under the common shift; returns the means' average, if there are means."""
     least = x.dtype.type(precision_of(x.dtype.name).lost)
@@ -155,27 +155,27 @@ def _fast_rows(
         plan.row_blocks, plan.rowptr, plan.col, weights.edge, rows, table,
         weights.total, weights.delicate, least,
     )  # fmt: skip
-    if form.kind == "lp":
-        norm.norm_forward(*shared, form.shift == "consistent", first, second, out, lost)
+    if spec.kind == "lp":
+        norm.norm_forward(*shared, spec.shift == "consistent", first, second, out, lost)
         return None
     ratio_sum = np.zeros((len(plan.row_blocks), x.shape[1]))
     counted = np.zeros(len(plan.row_blocks))
     mean.mean_forward(
-        *shared, form.times_weight, form.kind == "softmax", first, second, out, lost, ratio_sum,
+        *shared, spec.times_weight, spec.kind == "softmax", first, second, out, lost, ratio_sum,
         counted,
     )  # fmt: skip
     return _average(plan, ratio_sum, counted).astype(x.dtype)
 
 
-def _tilts(plan: Plan, x: Array, table: Array, form: AggregationSpec, heads: int) -> Array:
+def _tilts(plan: Plan, x: Array, table: Array, spec: AggregationSpec, heads: int) -> Array:
     r"""The rows that the sums gather: the tilts, and beside them the tilted features."""
     floor = x.dtype.type(precision_of(x.dtype.name).floor)
-    if form.kind == "lp":
+    if spec.kind == "lp":
         rows = np.empty_like(x)
         tilt.tilt_lp(plan.node_blocks, x, table, rows, floor)
         return rows
     rows, width = np.empty((len(x), 2 * x.shape[1]), x.dtype), x.shape[1] // heads
-    if form.kind == "softmax":
+    if spec.kind == "softmax":
         tilt.tilt_softmax(plan.node_blocks, x, table, rows, width)
     else:
         tilt.tilt_polynomial(plan.node_blocks, x, table, rows, width, floor)
@@ -184,17 +184,17 @@ def _tilts(plan: Plan, x: Array, table: Array, form: AggregationSpec, heads: int
 
 def _fast_backward(state: State, g: Array, dx: Array) -> tuple[Array, Array]:
     r"""Writes :obj:`dx`; returns the parameter's gradient and :obj:`dx`'s sum per block."""
-    plan, table, x, form = state.plan, state.table, state.x, state.form
+    plan, table, x, spec = state.plan, state.table, state.x, state.spec
     theta = np.zeros((len(plan.source_blocks), x.shape[1]))
     moved = np.zeros(len(plan.source_blocks))
     if state.first is None or state.second is None:
         dx[...] = 0
         return np.zeros(x.shape[1]), moved
-    pulled = np.empty((plan.num_dst, x.shape[1] * (1 if form.kind == "lp" else 2)), x.dtype)
+    pulled = np.empty((plan.num_dst, x.shape[1] * (1 if spec.kind == "lp" else 2)), x.dtype)
     transposed = (
         plan.source_blocks, plan.colptr, plan.row, state.weights.transposed, pulled, x, table,
     )  # fmt: skip
-    if form.kind == "lp":
+    if spec.kind == "lp":
         entropy = np.zeros((len(plan.row_blocks), x.shape[1]))
         norm.norm_pullback(plan.row_blocks, g, state.first, state.second, pulled, entropy)
         norm.norm_backward(*transposed, dx, theta, moved)
@@ -202,13 +202,13 @@ def _fast_backward(state: State, g: Array, dx: Array) -> tuple[Array, Array]:
     assert state.average is not None
     middle, log_middle = (
         point.numpy()
-        for point in recentre(torch.from_numpy(state.average), torch.from_numpy(table), form)
+        for point in recentre(torch.from_numpy(state.average), torch.from_numpy(table), spec)
     )
     mean.mean_pullback(
         plan.row_blocks, g, state.first, state.second, state.weights.total, middle,
-        form.times_weight, pulled,
+        spec.times_weight, pulled,
     )  # fmt: skip
-    if form.kind == "softmax":
+    if spec.kind == "softmax":
         mean.softmax_backward(*transposed, middle, dx, theta)
         power = 2
     else:
@@ -224,14 +224,14 @@ def _fast_backward(state: State, g: Array, dx: Array) -> tuple[Array, Array]:
 
 def _shift_backward(state: State, g: Array) -> tuple[Array, Array]:
     r"""What the shift gives to the parameter and, per block of rows, to the origin."""
-    plan, form, total = state.plan, state.form, state.weights.total
+    plan, spec, total = state.plan, state.spec, state.weights.total
     direct = np.zeros(len(plan.row_blocks))
-    if form.kind == "polynomial":
-        norm.mean_shift_sums(plan.row_blocks, g, total, form.times_weight, direct)
+    if spec.kind == "polynomial":
+        norm.mean_shift_sums(plan.row_blocks, g, total, spec.times_weight, direct)
         return np.zeros(g.shape[1]), direct
     roots = np.zeros((len(plan.row_blocks), g.shape[1]))
     norm.norm_shift_sums(
-        plan.row_blocks, g, total, state.table, form.shift == "consistent", roots, direct
+        plan.row_blocks, g, total, state.table, spec.shift == "consistent", roots, direct
     )
     mu = state.table[plan.row_blocks[:, 2], Channel.MU].astype(np.float64)
     p = state.table[0, Channel.THETA].astype(np.float64)
@@ -248,20 +248,20 @@ def _norm_theta(state: State, theta: Array, entropy: Array) -> Array:
 
 
 def _weight_backward(state: State, g: Array) -> Array:
-    plan, total, form = state.plan, state.weights.total, state.form
+    plan, total, spec = state.plan, state.weights.total, state.spec
     all_written = state.first is not None and state.exact is None
     weight_grad = (np.empty_like if all_written else np.zeros_like)(state.weights.edge)
     if state.first is not None:
         rows = state.rows
         if rows is None:  # the graph's own weights, with a gradient
-            rows = _tilts(plan, state.x, state.table, form, total.shape[1])
+            rows = _tilts(plan, state.x, state.table, spec, total.shape[1])
         shared = (plan.row_blocks, plan.rowptr, plan.col, rows, state.table, g, state.first)
-        if form.kind == "lp":
-            consistent = form.shift == "consistent"
+        if spec.kind == "lp":
+            consistent = spec.shift == "consistent"
             norm.norm_weight_backward(*shared, total, state.lost, consistent, weight_grad)
         else:
             mean.mean_weight_backward(
-                *shared, state.second, total, state.lost, form.times_weight, weight_grad
+                *shared, state.second, total, state.lost, spec.times_weight, weight_grad
             )
     if state.exact is not None:
         state.exact.weight_backward(state, g, weight_grad)

@@ -563,34 +563,34 @@ class Exact:
         slot[self.chosen] = np.arange(len(self.chosen))
         exact_backward(
             plan.source_blocks, plan.colptr, plan.row, state.weights.transposed, slot, x,
-            self.mantissa, self.exponent, state.table, kind_code(state.form), _limit(state),
+            self.mantissa, self.exponent, state.table, kind_code(state.spec), _limit(state),
             self.peak, self._pulled(state, g), self.anchor, self.ratio, self.extra,
             dx, theta, moved,
         )  # fmt: skip
-        if state.form.kind == "lp":
+        if state.spec.kind == "lp":
             summed = theta.sum(axis=0) / state.table[0, Channel.THETA].astype(np.float64) ** 2
         else:
             scale = state.table[plan.source_blocks[:, 2], Channel.SCALE].astype(np.float64)
-            power = 2 if state.form.kind == "softmax" else 1
+            power = 2 if state.spec.kind == "softmax" else 1
             summed = (theta * scale**power).sum(axis=0)
         return summed, moved
 
     def weight_backward(self, state: State, g: Array, weight_grad: Array) -> None:
         r"""Writes the gradient of the weights of these rows."""
-        plan, form = state.plan, state.form
+        plan, spec = state.plan, state.spec
         exact_weight_backward(
             self.blocks, self.chosen, self.graph_of, plan.rowptr, plan.col, state.x,
-            self.mantissa, self.exponent, state.table, kind_code(form),
-            form.shift == "consistent", form.times_weight, _limit(state), state.weights.total,
+            self.mantissa, self.exponent, state.table, kind_code(spec),
+            spec.shift == "consistent", spec.times_weight, _limit(state), state.weights.total,
             self.peak, self._pulled(state, g), self.anchor, self.ratio, g, state.out, weight_grad,
         )  # fmt: skip
 
     def _pulled(self, state: State, g: Array) -> Array:
         pulled = g[self.chosen]
         pulled *= self.inverse
-        if state.form.kind == "lp":
+        if state.spec.kind == "lp":
             pulled *= self.ratio
-        if state.form.times_weight:
+        if state.spec.times_weight:
             total = state.weights.total[self.chosen]
             pulled *= np.repeat(total, pulled.shape[1] // total.shape[1], axis=1)
         return pulled
@@ -601,7 +601,7 @@ def exact_forward(
     weights: Weights,
     x: Array,
     table: Array,
-    form: AggregationSpec,
+    spec: AggregationSpec,
     lost: Array,
     out: Array,
 ) -> Exact:
@@ -612,36 +612,36 @@ def exact_forward(
     cost = np.concatenate([[0], np.cumsum(degree + ROW_COST)])
     blocks = blocks_of(cost, np.array([0, len(chosen)]))
     mantissa, exponent = np.empty((2, *x.shape), x.dtype)
-    extend = extend_softmax if form.kind == "softmax" else extend_power
+    extend = extend_softmax if spec.kind == "softmax" else extend_power
     extend(plan.node_blocks, x, table, mantissa, exponent)
     peak, inverse, ratio, extra = np.empty((4, len(chosen), x.shape[1]), x.dtype)
     # Lp has no mean, so nothing to measure it from.
-    anchor = peak if form.kind == "lp" else np.empty_like(peak)
+    anchor = peak if spec.kind == "lp" else np.empty_like(peak)
     shared = (
         blocks, chosen, graph_of, plan.rowptr, plan.col, weights.edge, x, mantissa, exponent,
         table, weights.total,
     )  # fmt: skip
-    if form.kind == "lp":
-        exact_norm_forward(*shared, form.shift == "consistent", peak, inverse, ratio, extra, out)
+    if spec.kind == "lp":
+        exact_norm_forward(*shared, spec.shift == "consistent", peak, inverse, ratio, extra, out)
     else:
         exact_mean_forward(
-            *shared, form.kind == "softmax", weights.delicate, form.unit_denominator,
-            form.times_weight,
+            *shared, spec.kind == "softmax", weights.delicate, spec.unit_denominator,
+            spec.times_weight,
             peak, anchor, inverse, ratio, extra, out,
         )  # fmt: skip
     return Exact(chosen, graph_of, blocks, mantissa, exponent, peak, anchor, inverse, ratio, extra)
 
 
-def kind_code(form: AggregationSpec) -> int:
+def kind_code(spec: AggregationSpec) -> int:
     r"""The kernels' number for the form."""
-    if form.unit_denominator:
+    if spec.unit_denominator:
         return PRINTED_SOFTMAX
     codes = {
         "softmax": SOFTMAX,
         "polynomial": POLYNOMIAL,
         "lp": LP,
     }
-    return codes[form.kind]
+    return codes[spec.kind]
 
 
 def _limit(state: State) -> np.floating:

@@ -47,7 +47,7 @@ def forward(
     theta: Tensor,
     weight: Tensor | None,
     mu: Tensor | None,
-    form: AggregationSpec,
+    spec: AggregationSpec,
 ) -> tuple[Tensor, State]:
     r"""Aggregates; the arguments are those of :func:`meanmax.ops.reference.reference`."""
     x, theta = x.detach(), theta.detach()
@@ -57,23 +57,23 @@ def forward(
     check_features(high, low)
     check_magnitude(high, low)
     check_weights(weight, limits)
-    origin = origin_of(low, mu, form)
+    origin = origin_of(low, mu, spec)
     sample = x[sample_nodes(graph.src_ptr)]
-    nodes = NodeTable(channel_table(high, low, origin, theta, form, sample), graph)
+    nodes = NodeTable(channel_table(high, low, origin, theta, spec, sample), graph)
     total = row_totals(graph, weight).repeat_interleave(x.size(1) // weight.size(1), dim=1)
-    tilt = tilt_of(x, nodes, form, limits.floor)
+    tilt = tilt_of(x, nodes, spec, limits.floor)
     below = product(tilt, graph, weight)
-    lost = _lost_rows(below, total, weight, graph, limits, form)
+    lost = _lost_rows(below, total, weight, graph, limits, spec)
     below = torch.where((total > 0) & ~lost.unsqueeze(1), below, 0.0)
-    state = State(form, graph, limits, x, weight, nodes, total, below, ratio=below)
-    if form.kind == "lp":
+    state = State(spec, graph, limits, x, weight, nodes, total, below, ratio=below)
+    if spec.kind == "lp":
         out = norm_output(state)
     else:
         state = replace(state, ratio=mean_ratio(state, tilt))
         out = mean_output(state)
     rows = lost.nonzero().flatten()
     if rows.numel():
-        exact = ExactRows(x, graph, theta, weight, origin, form, rows)
+        exact = ExactRows(x, graph, theta, weight, origin, spec, rows)
         exact.forward(out)
         state = replace(state, exact=exact)
     return out, state
@@ -83,9 +83,9 @@ def backward(state: State, grad: Tensor, *, need_weight: bool, mu_is_minimum: bo
     r"""The gradients of everything, given that of the output."""
     grad = grad.detach().contiguous()
     kept = grad if state.exact is None else grad.index_fill(0, state.exact.rows, 0.0)
-    rule = norm_backward if state.form.kind == "lp" else mean_backward
+    rule = norm_backward if state.spec.kind == "lp" else mean_backward
     pieces = rule(state, kept)
-    mu = pieces.direct - state.nodes.sum_src(pieces.x).sum(1) if state.form.has_mu else None
+    mu = pieces.direct - state.nodes.sum_src(pieces.x).sum(1) if state.spec.has_mu else None
     weight = _weight_backward(state, pieces) if need_weight else None
     grads = Gradients(pieces.x, pieces.theta, weight, mu)
     if state.exact is not None:
@@ -120,12 +120,12 @@ def _lost_rows(
     weight: Tensor,
     graph: Graph,
     limits: Precision,
-    form: AggregationSpec,
+    spec: AggregationSpec,
 ) -> Tensor:
-    if form.unit_denominator:
+    if spec.unit_denominator:
         return torch.ones(graph.num_dst, dtype=torch.bool, device=below.device)
     lost = ~(below >= limits.lost * total)
-    if form.has_mu:
+    if spec.has_mu:
         lost &= below != 0
     rows = lost.any(dim=1)
     outside = ((weight > 0) & (weight < limits.smallest_weight)) | (weight > limits.largest_weight)
@@ -138,8 +138,8 @@ def _weight_backward(state: State, pieces: Pieces) -> Tensor:
     r"""The products of rows and sources sampled at the edges, a chunk at a time."""
     graph, heads = state.graph, state.weight.size(1)
     head = head_of_channel(state.x.size(1), heads, state.x.device)
-    tilt = tilt_of(state.x, state.nodes, state.form, state.limits.floor)
-    value = None if state.form.kind == "lp" else centred(state.x, state.nodes)
+    tilt = tilt_of(state.x, state.nodes, state.spec, state.limits.floor)
+    value = None if state.spec.kind == "lp" else centred(state.x, state.nodes)
     grad = torch.zeros_like(state.weight)
     rows = torch.arange(graph.num_dst, device=grad.device)
     if state.exact is not None:

@@ -27,16 +27,16 @@ class ExactRows:
         theta (Tensor): The parameter, :obj:`[channels]`.
         weight (Tensor): Weights in CSR order, :obj:`[num_edges, heads]`.
         mu (Tensor): The origin of every graph.
-        form (AggregationSpec): What is computed.
+        spec (AggregationSpec): What is computed.
         rows (Tensor): The rows.
     """
 
     def __init__(
         self, x: Tensor, graph: Graph, theta: Tensor, weight: Tensor, mu: Tensor,
-        form: AggregationSpec, rows: Tensor,
+        spec: AggregationSpec, rows: Tensor,
     ) -> None:  # fmt: skip
         self.x, self.graph, self.theta, self.weight = x, graph, theta, weight
-        self.form, self.rows = form, rows
+        self.spec, self.rows = spec, rows
         self.mu_src, self.mu_dst = per_node(mu, graph)
 
     def forward(self, out: Tensor) -> None:
@@ -84,7 +84,7 @@ class ExactRows:
     ) -> Tensor:
         edges = torch.arange(len(chunk.edges), device=x.device)
         return aggregate_rows(
-            x, theta, weight, edges, chunk.target, len(chunk.rows), self.form,
+            x, theta, weight, edges, chunk.target, len(chunk.rows), self.spec,
             mu[chunk.target], mu,
         )  # fmt: skip
 
@@ -205,12 +205,12 @@ def power_tilt(x: Tensor, nodes: NodeTable, logarithm: Tensor) -> Tensor:
     return torch.where(y > 0, tilt, (theta == 0).to(x.dtype))
 
 
-def tilt_of(x: Tensor, nodes: NodeTable, form: AggregationSpec, floor: float) -> Tensor:
+def tilt_of(x: Tensor, nodes: NodeTable, spec: AggregationSpec, floor: float) -> Tensor:
     r""":math:`T`; for powers at least :obj:`floor` above the origin.
 
     A sum of exactly 0 then tells that all neighbours sit at the origin.
     """
-    if form.kind == "softmax":
+    if spec.kind == "softmax":
         below_top = (x - nodes.src(Channel.TOP)) * nodes.src(Channel.INV_SCALE)
         return below_top.mul_(nodes.src(Channel.STEEPNESS)).exp_()
     tilt = power_tilt(x, nodes, relative_log(x, nodes))
@@ -239,7 +239,7 @@ class State:
     :obj:`ratio`.
     """
 
-    form: AggregationSpec
+    spec: AggregationSpec
     graph: Graph
     limits: Precision
     x: Tensor
@@ -280,18 +280,18 @@ def mean_output(state: State) -> Tensor:
     nodes = state.nodes
     mean = nodes.dst(Channel.CENTRE) + nodes.dst(Channel.SCALE) * state.ratio
     mean = torch.where(state.below > 0, mean, nodes.dst(Channel.MU))
-    if state.form.times_weight:
+    if state.spec.times_weight:
         mean = mean * state.total
     return torch.where(state.total > 0, mean, 0.0)
 
 
 def mean_backward(state: State, grad: Tensor) -> Pieces:
     r"""Two products with the transpose, measured from each channel's average mean."""
-    nodes, x, form = state.nodes, state.x, state.form
-    factor = state.total if form.times_weight else (state.total > 0).to(x.dtype)
+    nodes, x, spec = state.nodes, state.x, state.spec
+    factor = state.total if spec.times_weight else (state.total > 0).to(x.dtype)
     counted = nodes.sum_dst((state.below > 0).to(x.dtype)).clamp(min=1)
     average = (nodes.sum_dst(state.ratio) / counted).to(x.dtype)
-    middle, log_middle = recentre(average, nodes.table, form)
+    middle, log_middle = recentre(average, nodes.table, spec)
     q = torch.where(state.below > 0, factor * grad / _nonzero(state.below), 0.0)
     carried = transposed_product(q, state.graph, state.weight)
     bent = transposed_product(
@@ -300,8 +300,8 @@ def mean_backward(state: State, grad: Tensor) -> Pieces:
     away = centred(x, nodes) - nodes.spread_src(middle)
     moved = away * carried - bent
     scale = nodes.table[:, Channel.SCALE].double()
-    if form.kind == "softmax":
-        tilt = tilt_of(x, nodes, form, 0.0)
+    if spec.kind == "softmax":
+        tilt = tilt_of(x, nodes, spec, 0.0)
         slope = torch.where(tilt > 0, nodes.src(Channel.STEEPNESS) * moved, 0.0)
         dx = tilt * (carried + slope)
         theta = (nodes.sum_src(tilt * moved * away) * scale**2).sum(0)
@@ -320,7 +320,7 @@ def mean_backward(state: State, grad: Tensor) -> Pieces:
         theta,
         nodes.sum_dst(factor * grad).sum(1),
         q * nodes.dst(Channel.SCALE),
-        grad * mean_output(state) / _nonzero(state.total) if form.times_weight else grad * 0,
+        grad * mean_output(state) / _nonzero(state.total) if spec.times_weight else grad * 0,
     )
 
 
@@ -352,7 +352,7 @@ def norm_backward(state: State, grad: Tensor) -> Pieces:
     exponent = nodes.table[:, Channel.THETA].double()
     entropy = nodes.sum_dst(grad * _norm(state) * _one(state.below).log()) * span
     root = _root(state)
-    if state.form.shift == "consistent":
+    if state.spec.shift == "consistent":
         entropy = entropy + nodes.sum_dst(grad * root * _one(state.total).log()) * mu
     theta = nodes.sum_src(tilt * logarithm * carried) * span / exponent - entropy / exponent**2
     whole = grad * nodes.dst(Channel.MU) * root / (p * _one(state.total))
@@ -361,7 +361,7 @@ def norm_backward(state: State, grad: Tensor) -> Pieces:
         theta.sum(0),
         nodes.sum_dst(grad * root).sum(1),
         q * nodes.dst(Channel.RANGE) / p,
-        whole if state.form.shift == "consistent" else grad * 0,
+        whole if state.spec.shift == "consistent" else grad * 0,
     )
 
 
@@ -372,7 +372,7 @@ def _norm(state: State) -> Tensor:
 
 
 def _root(state: State) -> Tensor:
-    if state.form.shift == "paper":
+    if state.spec.shift == "paper":
         return torch.ones_like(state.total)
     return _one(state.total) ** (1 / state.nodes.dst(Channel.THETA))
 
