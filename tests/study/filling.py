@@ -1,19 +1,25 @@
-"""A process that fills stores in children of its own, which a test may kill.
+"""A server process that fills stores in forked children, which a test may kill.
 
 It imports once and forks for each line of its input, because importing takes longer than the runs.
-A line is the folder of the store, the folder of traces, the number of jobs, and how many runs;
-the answer is the process that fills. Each run leaves a trace: a file with a line for each time
-that it was made.
+A line holds the arguments of :func:`fill_here`; the answer is the process id of the child. Each run
+leaves a trace: a file with one line, the process id, for each time that it was started. A file
+``KEY.hold`` beside the trace keeps the run of that key waiting for as long as the file exists.
+
+A child with ``die_at`` counts the events of the store, that is files opened, renamed and removed,
+SQL statements, runs and halves of artefacts, and kills itself right before the event of that
+number. So where a child dies depends on the number alone, and not on the speed of the machine.
 """
 
 import json
 import os
 import signal
+import sqlite3
 import sys
 import time
 import traceback
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -21,7 +27,9 @@ from meanmax.study.runs import run_missing as filling
 from meanmax.study.runs.row import Result, Row
 from meanmax.study.store.store import Store
 
-SECONDS = 0.05
+FILE_EVENTS = ("open", "os.mkdir", "os.rename", "os.remove", "os.scandir")
+DEATHS = "deaths"
+POLLS = "polls"
 
 
 @dataclass(frozen=True)
@@ -48,19 +56,67 @@ class Task:
     checkpoints: str | None = None
 
 
+class Numbers:
+    """An array that is asked for while its archive is being written."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __array__(self, dtype=None, copy=None):
+        sys.audit("half an artefact")
+        return np.full(20_000, self.number)
+
+
+class Death:
+    """Kills this process right before an event of the store, and writes down which that was."""
+
+    def __init__(self, folder, traces, die_at):
+        self.folder = f"{folder}/"
+        self.left = die_at
+        self.deaths = os.open(Path(traces, DEATHS), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self.connect, sqlite3.connect = sqlite3.connect, self.connected
+        sys.addaudithook(self.on_audit)
+
+    def connected(self, *args, **options):
+        connection = self.connect(*args, **options)
+        connection.set_trace_callback(self.on_event)
+        return connection
+
+    def on_audit(self, event, args):
+        if event in ("run", "half an artefact"):
+            self.on_event(event)
+        elif event in FILE_EVENTS and f"{args[0]}/".startswith(self.folder):
+            self.on_event(event)
+
+    def on_event(self, event):
+        self.left -= 1
+        if self.left == 0:
+            os.write(self.deaths, f"{' '.join(event.split()[:3])}\n".encode())
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
 def run(task):
     key, trace = task.spec.key, Path(task.traces) / task.spec.key
     with trace.open("a") as file:
         file.write(f"{os.getpid()}\n")
+    sys.audit("run")
     if trace.with_suffix(".die").exists():
         os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(300 if trace.with_suffix(".hold").exists() else SECONDS)
+    while trace.with_suffix(".hold").exists():
+        time.sleep(0.01)
     row = Row(**asdict(task.spec), status="ok", settings_name=task.settings_name)
-    return Result(row, {"number": np.full(20_000, int(key))})
+    return Result(row, {"number": Numbers(int(key))})
 
 
-def fill_here(folder, traces, jobs, number):
-    filling.POLL = 0.1
+def fill_here(folder, traces, jobs, number, die_at):
+    def sleep(seconds):
+        with Path(traces, POLLS).open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        time.sleep(0.05)
+
+    filling.time = SimpleNamespace(sleep=sleep)  # between two looks at what others have done
+    if die_at:
+        Death(folder, traces, die_at)
     store = Store(Path(folder))
     tasks = [Task(Spec(f"{key:02d}"), traces) for key in range(number)]
     filling.fill(store, tasks, filling.Workers(jobs=jobs), run=run)
