@@ -119,7 +119,7 @@ def fill_here(folder, traces, jobs, number, die_at):
         Death(folder, traces, die_at)
     store = Store(Path(folder))
     tasks = [Task(Spec(f"{key:02d}"), traces) for key in range(number)]
-    filling.fill(store, tasks, filling.Workers(jobs=jobs), run=run)
+    filling.run_missing(store, tasks, filling.Workers(jobs=jobs), run=run)
     store.close()
 
 

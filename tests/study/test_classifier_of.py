@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from meanmax.data import load, make_split
-from meanmax.study.runs.execute import DataRef, class_names_of, classifier_of, execute
-from meanmax.study.runs.plan import Plan
+from meanmax.study.runs.execute import class_names_of, classifier_of, execute
+from meanmax.study.runs.plan import DataRef, Plan
 
 
 @pytest.fixture(scope="module")

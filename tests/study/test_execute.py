@@ -10,9 +10,9 @@ import torch
 
 from meanmax.data import load, make_split
 from meanmax.study.runs import execute as module
-from meanmax.study.runs.execute import DataRef, SpareCheckpoint, execute
-from meanmax.study.runs.plan import Plan
-from meanmax.study.runs.run_missing import Workers, fill
+from meanmax.study.runs.execute import SpareCheckpoint, execute
+from meanmax.study.runs.plan import DataRef, Plan
+from meanmax.study.runs.run_missing import Workers, run_missing
 from meanmax.study.store.store import Store, StoreError
 
 TIMES = {"seconds": 0.0, "finished": "", "alone": False}
@@ -44,7 +44,7 @@ def test_a_table_with_runs_that_go_wrong(tmp_path):
     good = tasks(["none", "softmax"], [0, 1])
     bad = tasks(epochs=4) + tasks(lr=1e30) + tasks(norm="no such norm")
     store = Store(tmp_path / "two")
-    made = fill(store, bad + good, Workers(jobs=2), run=run)
+    made = run_missing(store, bad + good, Workers(jobs=2), run=run)
 
     found = {row.key: row for row in store.rows()}
     assert len(made) == len(found) == 7
@@ -55,13 +55,13 @@ def test_a_table_with_runs_that_go_wrong(tmp_path):
     assert "lower the learning rate" in diverges.error
     assert "norm" in fails.error and ".py:" in fails.error
 
-    again = fill(store, bad + good, Workers(jobs=1), retry_failed=True)
+    again = run_missing(store, bad + good, Workers(jobs=1), retry_failed=True)
     statuses = {row.key: (row.status, row.attempt) for row in again}
     assert statuses == {raises.key: ("ok", 1), fails.key: ("failed", 1)}
-    assert fill(store, bad + good, Workers(jobs=1)) == []
+    assert run_missing(store, bad + good, Workers(jobs=1)) == []
 
     alone = Store(tmp_path / "one")
-    fill(alone, good, Workers(jobs=1))
+    run_missing(alone, good, Workers(jobs=1))
     assert [row.status for row in alone.rows()] == ["ok"] * 4
     for row in alone.rows():
         assert timeless(row) == timeless(found[row.key])
@@ -81,11 +81,11 @@ def test_a_full_disk_ends_the_table_and_loses_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(Store, "add", add_or_not)
     monkeypatch.setattr(Store, "release", add_or_not)  # the disk is as full for the claims
     with pytest.raises(StoreError, match="no room"):
-        fill(store, listed, Workers(jobs=1))
+        run_missing(store, listed, Workers(jobs=1))
     monkeypatch.undo()
     other = Store(tmp_path)
     assert other.claim(listed[2].spec.key) == "mine"  # else it would be waited for
-    assert [row.split_seed for row in fill(other, listed, Workers(jobs=1))] == [2, 3]
+    assert [row.split_seed for row in run_missing(other, listed, Workers(jobs=1))] == [2, 3]
     assert sorted(row.split_seed for row in other.rows()) == [0, 1, 2, 3]
 
 

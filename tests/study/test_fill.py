@@ -241,7 +241,7 @@ def test_what_another_process_retries_in_vain_is_not_retried_here(folder, monkey
         return Result(lost, {})
 
     workers = filling.Workers(jobs=1)
-    assert filling.fill(store, [task], workers, retry_failed=True, run=run) == []
+    assert filling.run_missing(store, [task], workers, retry_failed=True, run=run) == []
     assert made == [] and store.rows()[0].attempt == 1
-    (row,) = filling.fill(store, [task], workers, retry_failed=True, run=run)
+    (row,) = filling.run_missing(store, [task], workers, retry_failed=True, run=run)
     assert made == [key] and row.attempt == 2

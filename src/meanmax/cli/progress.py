@@ -20,9 +20,9 @@ from rich.progress import (
 from rich.progress import Progress as Bars
 
 from meanmax.data.files import Progress as Report
-from meanmax.study.runs.execute import Task
+from meanmax.study.runs.plan import Task
 from meanmax.study.runs.row import Row
-from meanmax.study.runs.run_missing import Workers, fill
+from meanmax.study.runs.run_missing import Workers, run_missing
 from meanmax.study.store.store import Store
 from meanmax.train import History
 from meanmax.train.loop import OnEpoch
@@ -162,7 +162,7 @@ def filled(
     try:
         done = store.finished(failed=not retry_failed, artefacts=artefacts) & keys
         with run_bar(len(keys), len(done), score) as on_row:
-            fill(
+            run_missing(
                 store,
                 tasks,
                 workers,

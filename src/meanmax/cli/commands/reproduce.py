@@ -21,8 +21,7 @@ from meanmax.study.paper.claims import Claim, claims, summary
 from meanmax.study.paper.reproduction import Reproduction, some_ppi
 from meanmax.study.paper.tables import BACKBONES, SETS, Cell, Tabled, paper_counts, paper_heading
 from meanmax.study.report.page import write_report
-from meanmax.study.runs.execute import Task
-from meanmax.study.runs.plan import check_methods, check_splits
+from meanmax.study.runs.plan import Task, check_methods, check_splits
 from meanmax.study.runs.row import Row
 from meanmax.study.runs.run_missing import Workers
 from meanmax.study.store.exports import read_rows

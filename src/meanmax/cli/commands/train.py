@@ -22,9 +22,9 @@ from meanmax.cli.tables import judged, print_out, train_table
 from meanmax.data import Dataset, Split, load, make_split
 from meanmax.graph import Graph
 from meanmax.scale import LaunchError, is_graph_folder
-from meanmax.study.runs.execute import DataRef, class_names_of, classifier_of
+from meanmax.study.runs.execute import class_names_of, classifier_of
 from meanmax.study.runs.machine import versions
-from meanmax.study.runs.plan import Plan, check_methods
+from meanmax.study.runs.plan import DataRef, Plan, check_methods
 from meanmax.study.runs.row import RunSpec
 from meanmax.train import Checkpoint, History, NodeClassifier
 from meanmax.train.loop import OnEpoch

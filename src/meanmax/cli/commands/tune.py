@@ -17,8 +17,7 @@ from meanmax.cli.progress import data_bars, filled
 from meanmax.cli.tables import Grid, print_out
 from meanmax.data import load
 from meanmax.data.files import write_text
-from meanmax.study.runs.execute import Task
-from meanmax.study.runs.plan import Plan, check_methods, check_splits, reference
+from meanmax.study.runs.plan import Plan, Task, check_methods, check_splits, reference
 from meanmax.study.runs.row import Row
 from meanmax.study.runs.run_missing import Workers
 from meanmax.study.settings.search import Search, Trial, Tried, best, rules_text, settled, tried

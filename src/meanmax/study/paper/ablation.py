@@ -12,7 +12,7 @@ from typing import Any
 
 from meanmax.study.paper.tables import SCHEMES
 from meanmax.study.runs.machine import revision_notes
-from meanmax.study.runs.row import Row, plain
+from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.settings.settings import settings_for
 from meanmax.study.stats.cells import Selected, select
 from meanmax.study.stats.comparison import BASELINE, compare
@@ -67,7 +67,7 @@ class Effect:
     def as_dict(self) -> dict[str, Any]:
         r"""Plain values."""
         variant = None if self.variant is None else vars(self.variant)
-        found: dict[str, Any] = plain({**vars(self), "variant": variant})
+        found: dict[str, Any] = json_safe({**vars(self), "variant": variant})
         return found
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from meanmax.study.paper.tables import paper_value
-from meanmax.study.runs.row import plain
+from meanmax.study.runs.row import json_safe
 from meanmax.study.stats.comparison import BASELINE, Comparison
 from meanmax.study.stats.paired import Paired, reachable
 from meanmax.study.stats.verdict import ALPHA, ONE_SPLIT
@@ -52,7 +52,7 @@ class Claim:
 
     def as_dict(self) -> dict[str, Any]:
         r"""Plain values."""
-        found: dict[str, Any] = plain(
+        found: dict[str, Any] = json_safe(
             {**vars(self), "paired": vars(self.paired), "holds": self.holds}
         )
         return found

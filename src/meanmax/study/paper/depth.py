@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from meanmax.study.paper.tables import AGGRS
-from meanmax.study.runs.execute import DataRef
-from meanmax.study.runs.plan import Plan
+from meanmax.study.runs.plan import DataRef, Plan
 from meanmax.study.runs.row import Row
 from meanmax.study.settings.settings import settings_for
 from meanmax.study.stats.cells import scores, select

@@ -12,8 +12,7 @@ from meanmax.data import CATALOG
 from meanmax.study.paper import depth
 from meanmax.study.paper.ablation import SETTINGS, Effect, variants
 from meanmax.study.paper.tables import AGGRS, BACKBONES, SETS, Cell, Tabled, table
-from meanmax.study.runs.execute import DataRef
-from meanmax.study.runs.plan import Plan
+from meanmax.study.runs.plan import DataRef, Plan
 from meanmax.study.runs.row import Row
 from meanmax.study.stats.cells import without_folder
 

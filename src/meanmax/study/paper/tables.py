@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from meanmax.data.fetch.catalog import Counts
 from meanmax.study.runs.machine import revision_notes
-from meanmax.study.runs.row import Row, plain
+from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.settings.settings import settings_for
 from meanmax.study.stats.cells import scores, select
 from meanmax.study.stats.comparison import BASELINE, Comparison, compare, mean_and_std
@@ -148,7 +148,7 @@ class Cell:
     def as_dict(self) -> dict[str, Any]:
         r"""Plain values."""
         paper = None if self.paper is None else self.paper._asdict()
-        found: dict[str, Any] = plain({**vars(self), "paper": paper})
+        found: dict[str, Any] = json_safe({**vars(self), "paper": paper})
         return found
 
 

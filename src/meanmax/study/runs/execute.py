@@ -24,6 +24,7 @@ from meanmax.data import Dataset, Split, fingerprint, load, make_split
 from meanmax.graph import Graph
 from meanmax.nn import Trainable
 from meanmax.study.runs.machine import commit, cpu_model, is_idle, run_ended, versions, was_idle
+from meanmax.study.runs.plan import DataRef, Task
 from meanmax.study.runs.row import Artefact, Result, Row, RunSpec, Status, split_hash
 from meanmax.study.settings.settings import AGGREGATOR, KINDS, MODEL, STEPS_ON_AGGREGATORS, TRAINING
 from meanmax.train import (
@@ -238,44 +239,6 @@ def matched_accuracy(found: np.ndarray, classes: np.ndarray) -> float:
     counts = contingency_matrix(classes, found)
     rows, columns = linear_sum_assignment(counts, maximize=True)
     return float(counts[rows, columns].sum() / counts.sum())
-
-
-@dataclass(frozen=True)
-class DataRef:
-    r"""Where a worker finds the data.
-
-    Args:
-        source (str): A name or a path.
-        data_dir (str, optional): A folder to look in first.
-        directed (bool): Whether the edges of one's own graph keep their direction.
-    """
-
-    source: str
-    data_dir: str | None = None
-    directed: bool = False
-
-
-@dataclass(frozen=True)
-class Task:
-    r"""A run and how it is to be done.
-
-    Args:
-        spec (RunSpec): The run.
-        data (DataRef): Its data.
-        settings_name (str): Which settings file it was planned from.
-        threads (int): How many threads it may use.
-        alone (bool): Whether no other run is made at the same time.
-        checkpoints (str, optional): The folder of checkpoints; :obj:`None` for none.
-        scheme (str, optional): The scheme of the split with its whole path, if it is a file.
-    """
-
-    spec: RunSpec
-    data: DataRef
-    settings_name: str
-    threads: int = 1
-    alone: bool = False
-    checkpoints: str | None = None
-    scheme: str | None = None
 
 
 def execute(task: Task, on_epoch: OnEpoch | None = None) -> Result:

@@ -1,4 +1,4 @@
-r"""The facts about a machine that results mean little without."""
+r"""Facts about the machine and the code that made a result."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import numba
-import torch
-
 from meanmax.study.runs.row import Row
 
 PACKAGES = ("meanmax", "torch", "torch-geometric", "numba", "numpy", "scipy")
 
 
 def machine_facts() -> dict[str, Any]:
-    r"""Processor, cores, system, versions and commit, as plain values."""
+    r"""Processor, cores, system, versions and commit, as JSON values."""
+    import torch
+
     return {
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
@@ -39,7 +38,7 @@ def machine_facts() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    r"""The installed versions of what results depend on."""
+    r"""The installed versions of the packages that results depend on."""
     return {name: package_version(name) for name in PACKAGES}
 
 
@@ -63,6 +62,8 @@ def cpu_model() -> str:
 
 
 def _threading_layer() -> str | None:
+    import numba
+
     try:
         return str(numba.threading_layer())
     except ValueError:  # nothing has run in parallel yet
@@ -71,7 +72,7 @@ def _threading_layer() -> str | None:
 
 @cache
 def commit() -> str | None:
-    r"""The commit of the checkout that this file belongs to, if it does."""
+    r"""The commit of the checkout that this file is in; :obj:`None` if it is in none."""
     root = Path(__file__).parents[3]
     if not (root / ".git").exists():
         return None
@@ -82,33 +83,36 @@ def commit() -> str | None:
         return None
 
 
-MEMORY = 300.0  # seconds after which the load says no more of a run that ended
+MEMORY = 300.0  # seconds for which the load average still includes a finished run
 
-_ended: deque[float] = deque(maxlen=1)  # when the last run of this process did
+_ended: deque[float] = deque(maxlen=1)  # when the last run of this process ended
 
 
 def was_idle(threads: int) -> bool:
-    r"""Whether the load is no more than that of the runs made here until now.
+    r"""Whether the load is no higher than the runs that this process has made explain.
 
     Args:
-        threads (int): Threads of those runs.
+        threads (int): The number of threads of those runs.
     """
-    threads = min(threads, os.cpu_count() or threads)
-    own = threads if _ended and time.monotonic() - _ended[-1] < MEMORY else 0
-    return load() <= own + 0.5
+    recent = _ended and time.monotonic() - _ended[-1] < MEMORY
+    return _is_explained(threads if recent else 0)
 
 
 def is_idle(threads: int) -> bool:
-    r"""Whether the load is no more than that of the run that is being made.
+    r"""Whether the load is no higher than the present run explains.
 
     Args:
-        threads (int): Its threads.
+        threads (int): The number of its threads.
     """
+    return _is_explained(threads)
+
+
+def _is_explained(threads: int) -> bool:
     return load() <= min(threads, os.cpu_count() or threads) + 0.5
 
 
 def run_ended() -> None:
-    r"""Remembers that a run ended now."""
+    r"""Records that a run has ended now."""
     _ended.append(time.monotonic())
 
 
@@ -117,16 +121,16 @@ def load() -> float:
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else math.nan
 
 
-SHOWN = 5  # revisions that are named
+SHOWN = 5  # revisions that a note lists
 
 
 def revision(row: Row) -> str:
-    r"""The commit that a run was made with, or the version where there is no checkout."""
+    r"""The commit that made a run, or the version where there was no checkout."""
     return row.commit or f"version {row.versions.get('meanmax', 'unknown')}"
 
 
 def revision_notes(rows: Sequence[Row]) -> list[str]:
-    r"""Sentences on rows that different code has made: none if it was the same for all.
+    r"""Sentences about rows that different code made; none if it was the same for all.
 
     Args:
         rows (sequence): The rows of one table.
@@ -138,8 +142,8 @@ def revision_notes(rows: Sequence[Row]) -> list[str]:
         listed += [f"{len(made) - SHOWN} more"] if len(made) > SHOWN else []
         notes.append(
             f"The {len(rows)} runs come from {len(made)} revisions of the code: "
-            f"{', '.join(listed)}. Stored runs are not made anew when the code changes; in another "
-            f"folder they are."
+            f"{', '.join(listed)}. Stored runs are not repeated when the code changes; use "
+            f"another folder to repeat them."
         )
     if several := _libraries(rows):
         notes.append(f"They were made with several versions of libraries: {several}.")

@@ -1,4 +1,4 @@
-r"""Runs that are to be made: every combination, on the same splits for all."""
+r"""Planned runs: every combination of method and split, on the same splits for all methods."""
 
 from __future__ import annotations
 
@@ -7,19 +7,52 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from meanmax.data import CATALOG, DataError, Dataset, fingerprint, make_split
-from meanmax.data.loading import is_name
-from meanmax.data.splits import default_scheme
-from meanmax.graph import Graph
-from meanmax.study.runs.execute import DataRef, Task, params_of
 from meanmax.study.runs.row import RunSpec, split_hash
 from meanmax.study.settings.settings import SettingsError, settings_for
 from meanmax.study.stats.cells import without_folder
-from meanmax.train.classifier import check_parameters, model_of, schedule_of
+
+if TYPE_CHECKING:  # commands that only print tables do not wait for torch
+    from meanmax.data import Dataset
+
+
+@dataclass(frozen=True)
+class DataRef:
+    r"""Where a worker finds the data.
+
+    Args:
+        source (str): A name or a path.
+        data_dir (str, optional): A folder to look in first.
+        directed (bool): Whether the edges of one's own graph keep their direction.
+    """
+
+    source: str
+    data_dir: str | None = None
+    directed: bool = False
+
+
+@dataclass(frozen=True)
+class Task:
+    r"""A run, and how a worker executes it.
+
+    Args:
+        spec (RunSpec): The run.
+        data (DataRef): Its data.
+        settings_name (str): The settings file that it was planned from.
+        threads (int): The number of threads.
+        alone (bool): Whether no other run is executed at the same time.
+        checkpoints (str, optional): The folder of checkpoints; :obj:`None` for none.
+        scheme (str, optional): The scheme of the split, with the absolute path if it is a file.
+    """
+
+    spec: RunSpec
+    data: DataRef
+    settings_name: str
+    threads: int = 1
+    alone: bool = False
+    checkpoints: str | None = None
+    scheme: str | None = None
 
 
 @dataclass(frozen=True)
@@ -30,10 +63,10 @@ class Plan:
         data (DataRef): The data.
         backbones (sequence): The backbones.
         aggrs (sequence): The aggregators.
-        splits (sequence): The seeds of the splits, which are those of the weights too.
+        splits (sequence): The seeds of the splits, also used for the weights.
         settings_name (str): The settings file.
         scheme (str, optional): The scheme of the splits; :obj:`None` for the data set's own.
-        overrides (mapping): Settings that win over the file's.
+        overrides (mapping): Settings that replace those of the file.
     """
 
     data: DataRef
@@ -45,51 +78,58 @@ class Plan:
     overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def tasks(self, dataset: Dataset) -> list[Task]:
-        r"""The runs, split by split, so that what is there of a table can be compared.
+        r"""The runs, split by split, so that an unfinished table can already be compared.
 
         Args:
-            dataset (Dataset): The data, loaded.
+            dataset (Dataset): The loaded data.
         """
-        scheme = _whole(self.scheme) or default_scheme(dataset)
+        from meanmax.data import fingerprint, make_split
+        from meanmax.data.splits import default_scheme
+
+        scheme = _absolute(self.scheme) or default_scheme(dataset)
         hashed = fingerprint(dataset)[:20]
         name = self.name_of(dataset)
-        named = Path(self.settings_name).name  # where a file lay says nothing
-        splits = {seed: split_hash(make_split(dataset, scheme, seed)) for seed in self.splits}
-        found = []
-        for backbone in self.backbones:
-            for seed, part in splits.items():
-                for aggr in self.aggrs:
-                    settings = self.settings(backbone, aggr, name)
-                    spec = RunSpec(
-                        data=name,
-                        data_hash=hashed,
-                        split=without_folder(scheme),
-                        split_seed=seed,
-                        split_hash=part,
-                        seed=seed,
-                        backbone=backbone,
-                        aggr=aggr,
-                        settings=settings,
-                    )
-                    found.append(Task(spec, self.data, named, scheme=scheme))
-        return found
+        hashes = {seed: split_hash(make_split(dataset, scheme, seed)) for seed in self.splits}
+        return [
+            Task(
+                RunSpec(
+                    data=name,
+                    data_hash=hashed,
+                    split=without_folder(scheme),
+                    split_seed=seed,
+                    split_hash=hashes[seed],
+                    seed=seed,
+                    backbone=backbone,
+                    aggr=aggr,
+                    settings=self.settings(backbone, aggr, name),
+                ),
+                self.data,
+                Path(self.settings_name).name,
+                scheme=scheme,
+            )
+            for backbone in self.backbones
+            for seed in hashes
+            for aggr in self.aggrs
+        ]
 
     def name_of(self, dataset: Dataset) -> str:
-        r"""What rows call the data: a graph of one's own is told from a set of the same name."""
+        r"""The name of the data in rows. One's own graph never has the name of a benchmark."""
+        from meanmax.data import CATALOG
+        from meanmax.data.loading import is_name
+
         own = not is_name(self.data.source)
         return f"{dataset.name} (own)" if own and dataset.name in CATALOG else dataset.name
 
     def without_effect(self, dataset: Dataset) -> list[str]:
-        r"""The overrides that none of the methods has a use for."""
+        r"""The overrides that none of the methods uses."""
+        name = self.name_of(dataset)
         used = {
-            name
+            setting
             for backbone in self.backbones
             for aggr in self.aggrs
-            for name in self.settings(backbone, aggr, self.name_of(dataset))
+            for setting in self.settings(backbone, aggr, name)
         }
-        return [
-            name for name, value in self.overrides.items() if name not in used and value is not None
-        ]
+        return [s for s, value in self.overrides.items() if s not in used and value is not None]
 
     def settings(self, backbone: str, aggr: str, data: str) -> dict[str, Any]:
         r"""The settings of one method."""
@@ -97,54 +137,63 @@ class Plan:
 
 
 def reference(source: str, data_dir: Path | None, directed: bool = False) -> DataRef:
-    r"""The data for workers, which may run in another folder.
+    r"""A reference with absolute paths, since workers may run in another folder.
 
     Args:
         source (str): A name or a path.
         data_dir (Path, optional): A folder to look in first.
         directed (bool): Whether the edges of one's own graph keep their direction.
     """
+    from meanmax.data.loading import is_name
+
     if not is_name(source) and Path(source).exists():
         source = str(Path(source).resolve())
     return DataRef(source, str(data_dir.resolve()) if data_dir else None, directed)
 
 
-def _whole(scheme: str | None) -> str | None:
-    r"""A split file by its whole path, since workers may be in another folder."""
+def _absolute(scheme: str | None) -> str | None:
     if scheme is None or not scheme.startswith("file:"):
         return scheme
     return f"file:{Path(scheme.removeprefix('file:')).resolve()}"
 
 
 def check_splits(tasks: Sequence[Task], dataset: Dataset) -> None:
-    r"""A :class:`DataError` if a split has no nodes to choose or to judge models by.
+    r"""Raises a :class:`DataError` if a split has no validation or no test nodes.
 
     Args:
         tasks (sequence): Runs on one data set.
         dataset (Dataset): The data.
     """
+    from meanmax.data import DataError, make_split
+
     for scheme, seed in {(task.scheme, task.spec.split_seed) for task in tasks}:
         split = make_split(dataset, scheme, seed)
         for part, nodes in (("validation", split.val), ("test", split.test)):
             if nodes.numel() == 0:
                 raise DataError(
                     f"split '{split.name}' of '{dataset.name}' has no {part} nodes: models are "
-                    f"chosen on validation nodes and judged on test nodes. Add some, or choose "
+                    f"selected on validation nodes and scored on test nodes. Add some, or choose "
                     f"another scheme with --split"
                 )
 
 
 def check_methods(tasks: Sequence[Task], dataset: Dataset) -> None:
-    r"""A :class:`SettingsError` if a method cannot be built or trained with its settings.
+    r"""Raises a :class:`SettingsError` if a method cannot be built or trained with its settings.
 
     Args:
         tasks (sequence): Runs on one data set.
         dataset (Dataset): The data.
     """
+    import torch
+
+    from meanmax.graph import Graph
+    from meanmax.study.runs.execute import params_of
+    from meanmax.train.classifier import check_parameters, model_of, schedule_of
+
     if dataset.task == "multiclass" and dataset.num_classes < 2:
         raise SettingsError(
-            f"'{dataset.name}' has one class only ({', '.join(dataset.class_names)}): there is "
-            f"nothing to tell apart"
+            f"'{dataset.name}' has only one class ({', '.join(dataset.class_names)}): there is "
+            f"nothing to classify"
         )
     methods = {
         (spec.backbone, spec.aggr, json.dumps(spec.settings)): spec

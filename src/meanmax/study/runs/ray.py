@@ -1,8 +1,8 @@
 r"""Workers of a Ray cluster.
 
-Tasks of Ray are used here, not its backend for joblib. That backend cannot hand back results one
-by one (joblib refuses its generators), it deals tasks out in turn, whether a worker is free or
-not, and a worker that died keeps its turn, so that every later task of that turn fails.
+This uses tasks of Ray, not its backend for joblib. That backend cannot return results one by one
+(joblib refuses its generators), it assigns tasks in turn, whether a worker is free or not, and a
+dead worker keeps its turn, so that every later task of that turn fails.
 """
 
 from __future__ import annotations
@@ -17,16 +17,14 @@ from concurrent.futures import Future
 from contextlib import contextmanager, redirect_stdout
 from typing import Any, Generic, cast
 
-from meanmax.study.runs.process_pool import EngineError, Outcome, R, T, attempt_in_worker
+from meanmax.study.runs.engine import EngineError, Outcome, R, T, attempt_in_worker
 
-_THREADS = "ray_"  # what the names of Ray's threads begin with
+_THREADS = "ray_"  # the prefix of the names of Ray's threads
 
 
 @contextmanager
 def ray_prints_to_stderr() -> Iterator[None]:
-    r"""Inside it, Ray's threads, which print what became of workers, print to stderr. Results
-    belong on stdout, and whoever iterates over them goes on printing there.
-    """
+    r"""Sends what Ray's threads print about workers to stderr; stdout is for results."""
     with redirect_stdout(cast(Any, _ByThread(sys.stdout))):
         yield
 
@@ -52,12 +50,12 @@ class _ByThread:
 class RayPool(Generic[T, R]):
     r"""The CPUs of the cluster that runs here, or of the one at :obj:`RAY_ADDRESS`.
 
-    Every node needs meanmax with the same versions. Nodes may join and leave on the way.
+    Every node needs meanmax with the same versions. Nodes may join and leave at any time.
 
     Args:
         function (callable): Run on each task; pickled, by value where it cannot be imported.
-        jobs (int, optional): The most tasks at once. If :obj:`None`, as many as the nodes' CPUs
-            allow. (default: :obj:`None`)
+        jobs (int, optional): The largest number of tasks at once. If :obj:`None`, as many as the
+            nodes' CPUs allow. (default: :obj:`None`)
         threads (int): Threads, that is CPUs, of each task. (default: 1)
     """
 
@@ -68,24 +66,20 @@ class RayPool(Generic[T, R]):
         self._function = function
         self._running: dict[Future[Outcome[R]], Any] = {}
         self._connected_here = not self._ray.is_initialized()
-        self._aside = ray_prints_to_stderr()
-        self._aside.__enter__()
-        if self._connected_here:
-            try:
-                _connect(self._ray)
-            except BaseException:
-                self._aside.__exit__(None, None, None)
-                raise
+        self._redirection = ray_prints_to_stderr()
+        self._redirection.__enter__()
         try:
+            if self._connected_here:
+                _connect(self._ray)
             self._check_threads()
-        except EngineError:
+        except BaseException:
             self.close()
             raise
-        # Ray's own retries would run a task that needs too much memory for ever.
+        # Ray's own retries would repeat a task that needs too much memory forever.
         self._attempt = self._ray.remote(num_cpus=threads, max_retries=0)(attempt_in_worker)
 
     def slots(self) -> int:
-        r"""How many tasks can run at once, on the nodes that are alive now."""
+        r"""The number of tasks that can run at once, on the nodes that are alive now."""
         room = sum(cpus // self._threads for cpus in self._cpus())
         return max(1, room if self._jobs is None else min(room, self._jobs))
 
@@ -94,23 +88,23 @@ class RayPool(Generic[T, R]):
         reference = self._attempt.remote(self._function, task, self._threads)
         future: Future[Outcome[R]] = reference.future()
         self._running[future] = reference
-        # Ray keeps a result in memory as long as there is a reference to it.
+        # Ray keeps a result in memory while a reference to it exists.
         future.add_done_callback(lambda done: self._running.pop(done, None))
         return future
 
     def died(self, error: BaseException) -> bool:
-        r"""Whether a future's error says that the worker or its node died."""
+        r"""Whether the worker or its node died."""
         exceptions = self._ray.exceptions
         own = isinstance(error, exceptions.RayTaskError)  # raised by Python code in the worker
         return isinstance(error, exceptions.RayError) and not own
 
     def close(self) -> None:
-        r"""Ends what still runs, and the connection if it was made here."""
+        r"""Cancels running tasks, and ends the connection if it was made here."""
         for reference in list(self._running.values()):
             self._ray.cancel(reference, force=True)
-        if self._connected_here:
+        if self._connected_here and self._ray.is_initialized():
             self._ray.shutdown()
-        self._aside.__exit__(None, None, None)
+        self._redirection.__exit__(None, None, None)
 
     def _cpus(self) -> list[int]:
         nodes = (node for node in self._ray.nodes() if node["Alive"])

@@ -1,4 +1,8 @@
-r"""The outcome of a run: one row of facts, and what is too big for a row."""
+r"""A run: what specifies it, and its outcome as one row of facts.
+
+The fields of :class:`Row` are the schema of a row. The columns of the database and of exported
+files, and the checks of rows that are read, are derived from them.
+"""
 
 from __future__ import annotations
 
@@ -8,78 +12,33 @@ import json
 import math
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
-from meanmax.data.dataset import Split
+    from meanmax.data.dataset import Split
 
 Status: TypeAlias = Literal["ok", "diverged", "failed"]
-Artefact: TypeAlias = dict[str, np.ndarray]
-
-PLAIN = (
-    "key",
-    "attempt",
-    "status",
-    "error",
-    "data",
-    "data_hash",
-    "split",
-    "split_seed",
-    "split_hash",
-    "seed",
-    "backbone",
-    "aggr",
-    "settings_name",
-    "best_epoch",
-    "epochs",
-    "seconds",
-    "threads",
-    "alone",
-    "cpu",
-    "commit",
-    "finished",
-)
-NESTED = ("settings", "metrics", "learned", "maxness", "versions")
+Artefact: TypeAlias = "dict[str, np.ndarray]"
 
 
 @dataclass(frozen=True)
-class Row:
-    r"""One run.
+class Run:
+    r"""One model on one split of one data set, from one seed, with its settings.
 
     Args:
-        key (str): The run; see :class:`~meanmax.study.runs.row.RunSpec`.
-        status (str): :obj:`"ok"`; :obj:`"diverged"` if a loss was no longer finite;
-            :obj:`"failed"` for any other error.
-        data (str): The data set.
+        data (str): The name of the data set.
         data_hash (str): The fingerprint of the prepared data.
         split (str): The scheme of the split.
-        split_seed (int): Its seed.
-        split_hash (str): The hash of the split.
-        seed (int): Of weights, dropout and batches.
+        split_seed (int): Its seed, or the row of a split file.
+        split_hash (str): The hash of the training, validation and test nodes.
+        seed (int): The seed of weights, dropout and the order of batches.
         backbone (str): The backbone.
-        aggr (str): The aggregator.
-        settings_name (str): Which settings file it was planned from.
-        settings (dict): All settings that the run depends on.
-        metrics (dict): Scores in percent and losses by name.
-        learned (dict): The learned parameters of the chosen epoch.
-        maxness (dict): The mean over channels of maxness, by layer.
-        best_epoch (int): The epoch that validation chose, from 0.
-        epochs (int): How many epochs there were.
-        seconds (float): The time of training.
-        threads (int): Threads of the run.
-        alone (bool): Whether nothing else was running as far as is known: times of other rows are
-            not comparable.
-        cpu (str): The processor.
-        versions (dict): Of libraries.
-        commit (str, optional): Of the checkout.
-        finished (str): When, in UTC.
-        error (str, optional): What went wrong.
-        attempt (int): Counts the attempts at one run, from 0.
+        aggr (str): The aggregator; :obj:`"none"` for the backbone's own.
+        settings (dict): What :func:`~meanmax.study.settings.settings.settings_for` returns.
     """
 
-    key: str
-    status: Status
     data: str
     data_hash: str
     split: str
@@ -88,35 +47,124 @@ class Row:
     seed: int
     backbone: str
     aggr: str
-    settings_name: str
     settings: dict[str, Any]
-    metrics: dict[str, float] = field(default_factory=dict)
-    learned: dict[str, list[float]] = field(default_factory=dict)
-    maxness: dict[str, float | None] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.backbone}+{self.aggr} on {self.data}, split {self.split_seed}"
+
+
+class RunSpec(Run):
+    r"""A run that is identified by its :attr:`key`."""
+
+    @cached_property
+    def key(self) -> str:
+        r"""A hash of everything but the names of the data and of the scheme."""
+        facts = asdict(self)
+        del facts["data"], facts["split"], facts["split_seed"]
+        text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row(Run):
+    r"""A run with its outcome, in addition to the arguments of :class:`Run`.
+
+    Args:
+        key (str): The key of the run, see :class:`RunSpec`.
+        status (str): :obj:`"ok"`; :obj:`"diverged"` if a loss was no longer finite;
+            :obj:`"failed"` for any other error.
+        settings_name (str): The settings file that it was planned from.
+        best_epoch (int): The epoch that was selected on validation nodes, from 0.
+        epochs (int): The number of epochs.
+        seconds (float): The training time.
+        threads (int): The number of threads.
+        alone (bool): Whether nothing else was running, as far as is known; only then are times
+            comparable.
+        cpu (str): The processor.
+        commit (str, optional): The commit of the checkout.
+        finished (str): The time of the end, in UTC.
+        metrics (dict): Scores in percent, and losses, by name.
+        learned (dict): The learned parameters of the selected epoch.
+        maxness (dict): The mean maxness over channels, by layer.
+        versions (dict): The versions of libraries.
+        error (str, optional): The error of a run that is not :obj:`"ok"`.
+        attempt (int): The number of earlier attempts at the run.
+    """
+
+    key: str
+    status: Status
+    settings_name: str
     best_epoch: int = -1
     epochs: int = 0
     seconds: float = 0.0
     threads: int = 0
     alone: bool = False
     cpu: str = ""
-    versions: dict[str, str] = field(default_factory=dict)
     commit: str | None = None
     finished: str = ""
+    metrics: dict[str, float] = field(default_factory=dict)
+    learned: dict[str, list[float]] = field(default_factory=dict)
+    maxness: dict[str, float | None] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
     error: str | None = None
     attempt: int = 0
 
     def to_json(self) -> str:
         r"""One line of JSON."""
-        facts = {name: getattr(self, name) for name in (*PLAIN, *NESTED)}
-        return json.dumps(facts, sort_keys=True, allow_nan=False)
+        return json.dumps(vars(self), sort_keys=True, allow_nan=False)
+
+    def to_flat(self) -> dict[str, Any]:
+        r"""The facts by column, with dictionaries as JSON text."""
+        facts = {name: getattr(self, name) for name in COLUMNS}
+        return facts | {name: json.dumps(facts[name], sort_keys=True) for name in NESTED}
 
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> Row:
-        r"""A row from what :meth:`to_json` has written; unknown facts are an error."""
-        known = {item.name for item in dataclasses.fields(cls)}
-        if unknown := set(facts) - known:
+        r"""Makes a row from the facts in a file. A :obj:`ValueError` names a fact that is unknown,
+        missing or of the wrong type.
+        """
+        if unknown := set(facts) - set(COLUMNS):
             raise ValueError(f"a row has unknown facts ({', '.join(sorted(unknown))})")
+        if missing := [name for name in COLUMNS if name in _REQUIRED - set(facts)]:
+            raise ValueError(f"a row has no '{missing[0]}'")
+        for name, value in facts.items():
+            if type(value) not in TYPES[name]:
+                wanted = " or ".join(kind.__name__ for kind in TYPES[name])
+                raise ValueError(f"'{name}' is {value!r}, not {wanted}")
+        if facts["status"] not in get_args(Status):
+            listed = ", ".join(get_args(Status))
+            raise ValueError(f"'status' is {facts['status']!r}, not one of {listed}")
+        for name, value in facts.get("metrics", {}).items():
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise ValueError(f"metric '{name}' is {value!r}, not a number")
         return cls(**facts)
+
+    @classmethod
+    def from_flat(cls, flat: dict[str, Any]) -> Row:
+        r"""Makes a row from what :meth:`to_flat` returned."""
+        texts = {name: flat[name] for name in NESTED if isinstance(flat.get(name), str)}
+        return cls.from_dict(flat | {name: json.loads(text) for name, text in texts.items()})
+
+
+def _types(hint: Any) -> tuple[type, ...]:
+    r"""The types of the values of a column."""
+    if get_origin(hint) is dict:
+        return (dict,)
+    if get_origin(hint) is Literal:
+        return (str,)
+    if hint is float:
+        return float, int
+    return get_args(hint) or (hint,)
+
+
+_REQUIRED = {f.name for f in dataclasses.fields(Row) if f.default is f.default_factory}
+_HINTS = {name: _types(hint) for name, hint in get_type_hints(Row).items()}
+NESTED = tuple(name for name, kinds in _HINTS.items() if dict in kinds)
+_FIRST = ("key", "attempt", "status", "error")
+COLUMNS = (*_FIRST, *(name for name in _HINTS if name not in (*_FIRST, *NESTED)), *NESTED)
+r"""The facts in the order of tables, dictionaries last."""
+TYPES = {name: _HINTS[name] for name in COLUMNS}
+r"""The types that a column may hold; the first one is the usual one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,67 +173,34 @@ class Result:
 
     Args:
         row (Row): The row.
-        artefact (dict): Arrays by name; empty for a run that did not end well.
+        artefact (dict): Arrays by name; empty for a run that is not :obj:`"ok"`.
     """
 
     row: Row
     artefact: Artefact
 
 
-def plain(value: Any) -> Any:
-    r"""The same with :obj:`None` for numbers that are not finite, however deep.
+def json_safe(value: Any) -> Any:
+    r"""The same value for strict JSON: dataclasses and named tuples as dictionaries, numbers that
+    are not finite as :obj:`None`.
 
     Example:
-        >>> plain({"mean": float("nan"), "ends": (1.0, float("inf"))})
+        >>> json_safe({"mean": float("nan"), "ends": (1.0, float("inf"))})
         {'mean': None, 'ends': [1.0, None]}
     """
+    if dataclasses.is_dataclass(value):
+        value = vars(value)
+    elif hasattr(value, "_asdict"):
+        value = value._asdict()
     if isinstance(value, dict):
-        return {name: plain(inner) for name, inner in value.items()}
+        return {name: json_safe(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(inner) for inner in value]
+        return [json_safe(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-@dataclass(frozen=True)
-class RunSpec:
-    r"""One model on one split of one data set, from one seed, with its settings.
-
-    Args:
-        data (str): The name of the data set.
-        data_hash (str): The fingerprint of the prepared data.
-        split (str): The scheme of the split.
-        split_seed (int): Its seed, or the row of a split file.
-        split_hash (str): The hash of which nodes train, validate and test.
-        seed (int): Of weights, dropout and the order of batches.
-        backbone (str): The backbone.
-        aggr (str): The aggregator; :obj:`"none"` for the backbone's own.
-        settings (dict): What :func:`~meanmax.study.settings.settings.settings_for` gives.
-    """
-
-    data: str
-    data_hash: str
-    split: str
-    split_seed: int
-    split_hash: str
-    seed: int
-    backbone: str
-    aggr: str
-    settings: dict[str, Any]
-
-    @cached_property
-    def key(self) -> str:
-        r"""A name for the run: equal exactly if everything but names of data and scheme is."""
-        facts = asdict(self)
-        del facts["data"], facts["split"], facts["split_seed"]
-        text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:20]
-
-    def __str__(self) -> str:
-        return f"{self.backbone}+{self.aggr} on {self.data}, split {self.split_seed}"
-
-
 def split_hash(split: Split) -> str:
-    r"""The hash of which nodes are in which part of a split."""
+    r"""The hash of the training, validation and test nodes of a split."""
     digest = hashlib.sha256()
     for part in (split.train, split.val, split.test):
         digest.update(part.numel().to_bytes(8, "little"))

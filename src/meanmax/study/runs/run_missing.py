@@ -1,4 +1,4 @@
-r"""Makes the runs that a store does not have yet, alone or together with other processes."""
+r"""Executes the runs that a store does not have yet, alone or together with other processes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from itertools import chain
 
 from meanmax.study.runs.engine import Outcome, in_parallel
-from meanmax.study.runs.execute import Task, execute, failed_row
+from meanmax.study.runs.plan import Task
 from meanmax.study.runs.row import Result, Row
 from meanmax.study.store.store import Store, StoreError
 
-POLL = 1.0  # seconds between two looks at what other processes have done
+POLL = 1.0  # seconds between two checks of runs that other processes are executing
 
 
 @dataclass(frozen=True)
 class Workers:
-    r"""Who makes the runs.
+    r"""The workers that execute runs.
 
     Args:
-        jobs (int, optional): Runs at once; :obj:`None` for as many as there are processors for.
+        jobs (int, optional): Runs at once; :obj:`None` for as many as there are CPUs for.
         threads (int): Threads of each run.
         engine (str): See :func:`~meanmax.study.runs.engine.in_parallel`.
     """
@@ -32,7 +32,7 @@ class Workers:
     engine: str = "processes"
 
 
-def fill(
+def run_missing(
     store: Store,
     tasks: Sequence[Task],
     workers: Workers,
@@ -40,37 +40,41 @@ def fill(
     retry_failed: bool = False,
     artefacts: bool = False,
     on_row: Callable[[Row], None] | None = None,
-    run: Callable[[Task], Result] = execute,
+    run: Callable[[Task], Result] | None = None,
 ) -> list[Row]:
-    r"""Makes every run that is not done, each once, and adds it to the store as soon as it ends.
+    r"""Executes every run that is not done, each once, and adds its row to the store as soon as it
+    ends.
 
-    A run that another process is making is left to it, and made here if that process dies. It
-    returns when all of the runs are done, by whomever.
+    A run that another process is executing is left to that process, and executed here if that
+    process dies. The function returns when all runs are done, here or elsewhere.
 
     Args:
-        store (Store): Where rows go.
+        store (Store): The store of the rows.
         tasks (sequence): The runs.
-        workers (Workers): Who makes them.
-        retry_failed (bool, optional): Whether runs that failed before are made again, once,
-            whoever makes them. (default: :obj:`False`)
-        artefacts (bool, optional): Whether runs are made again of which the row is there and the
-            artefact is not. (default: :obj:`False`)
+        workers (Workers): The workers.
+        retry_failed (bool, optional): Whether runs that failed before are tried once more, in
+            whichever process. (default: :obj:`False`)
+        artefacts (bool, optional): Whether runs that have a row but no artefact are repeated.
+            (default: :obj:`False`)
         on_row (callable, optional): Called with each row that was made here.
-        run (callable, optional): What makes a run. (default: :func:`execute`)
+        run (callable, optional): Executes a task.
+            (default: :func:`~meanmax.study.runs.execute.execute`)
 
     Returns:
         The rows that were made here.
     """
+    if run is None:
+        from meanmax.study.runs.execute import execute as run
     made: list[Row] = []
     claimed: set[str] = set()
-    waiting = _unique(tasks)
+    waiting = list({task.spec.key: task for task in tasks}.values())
     failures = store.failures() if retry_failed else {}
     try:
         while waiting:
             left: list[Task] = []
-            mine = _claimed(store, waiting, left, claimed, workers, failures, artefacts)
+            mine = _claim(store, waiting, left, claimed, workers, failures, artefacts)
             first = next(mine, None)
-            if first is not None:  # no workers are started for nothing
+            if first is not None:  # workers start only if there is a task
                 for task, outcome in in_parallel(
                     run,
                     chain([first], mine),
@@ -87,11 +91,11 @@ def fill(
             if waiting:
                 time.sleep(POLL)
     finally:
-        _give_back(store, claimed)
+        _release(store, claimed)
     return made
 
 
-def _claimed(
+def _claim(
     store: Store,
     tasks: Sequence[Task],
     left: list[Task],
@@ -100,7 +104,7 @@ def _claimed(
     failures: Mapping[str, int],
     artefacts: bool,
 ) -> Iterator[Task]:
-    r"""The tasks that could be had, taken one by one; others' go to :obj:`left`."""
+    r"""Claims tasks one by one; those of other processes are added to :obj:`left`."""
     done = store.finished(artefacts=artefacts) - failures.keys()
     for task in tasks:
         key = task.spec.key
@@ -118,8 +122,8 @@ def _claimed(
             )
 
 
-def _give_back(store: Store, claimed: set[str]) -> None:
-    r"""Releases what was not done, if need be without the database: its disk may be full."""
+def _release(store: Store, claimed: set[str]) -> None:
+    r"""Releases unfinished runs, through the lock alone if the database's disk is full."""
     try:
         store.release(claimed)
     except StoreError:
@@ -130,9 +134,7 @@ def _give_back(store: Store, claimed: set[str]) -> None:
 def _result(task: Task, outcome: Outcome[Result]) -> Result:
     if outcome.result is not None:
         return outcome.result
+    from meanmax.study.runs.execute import failed_row
+
     error = outcome.error
     return Result(failed_row(task, "failed", f"{type(error).__name__}: {error}"), {})
-
-
-def _unique(tasks: Sequence[Task]) -> list[Task]:
-    return list({task.spec.key: task for task in tasks}.values())

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from meanmax.study.runs.row import Row, plain
+from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.settings.settings import SettingsError, packaged, ruled, settings_for
 from meanmax.study.stats.comparison import BASELINE
 
@@ -125,7 +125,7 @@ class Tried:
 
     def as_dict(self) -> dict[str, Any]:
         r"""Plain values."""
-        found: dict[str, Any] = plain({**vars(self), **vars(self.trial), "trial": None})
+        found: dict[str, Any] = json_safe({**vars(self), **vars(self.trial), "trial": None})
         del found["trial"]
         return found
 

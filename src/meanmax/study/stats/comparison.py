@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from meanmax.study.runs.row import Row, plain
+from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.stats.cells import Selected, scores
 from meanmax.study.stats.paired import Paired, holm, paired
 from meanmax.study.stats.verdict import Compared, verdict
@@ -79,7 +79,7 @@ class Comparison:
             {**vars(line), "paired": vars(line.paired) if line.paired else None}
             for line in self.lines
         ]
-        found: dict[str, Any] = plain({**vars(self), "lines": lines})
+        found: dict[str, Any] = json_safe({**vars(self), "lines": lines})
         return found
 
 

@@ -1,4 +1,4 @@
-r"""Rows as files for people and other programs, and back."""
+r"""Rows and curves as files for people and other programs, and back."""
 
 from __future__ import annotations
 
@@ -7,33 +7,22 @@ import json
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final, get_args
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, Any
 
 from meanmax.data.files import replacing
-from meanmax.study.runs.row import NESTED, PLAIN, Row, Status
+from meanmax.study.runs.row import COLUMNS, NESTED, TYPES, Artefact, Row
 from meanmax.study.store.store import Store, StoreError, reported
+
+if TYPE_CHECKING:  # reading .jsonl does not wait for them
+    import pyarrow as pa
 
 ORDER = ("data", "backbone", "aggr", "settings_name", "split_seed", "key")
 METRIC = "metric_"
-TEXTS: Final = tuple(name for name in NESTED if name != "metrics")
-
-_KINDS: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(PLAIN, (str,)),
-    **dict.fromkeys(NESTED, (dict,)),
-    **dict.fromkeys(("attempt", "split_seed", "seed", "best_epoch", "epochs", "threads"), (int,)),
-    **dict.fromkeys(("error", "commit"), (str, type(None))),
-    "seconds": (float, int),
-    "alone": (bool,),
-}
-_ARROW = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+CURVES = ("train_loss", "val_loss", "val_score")
 
 
 def export_rows(rows: Iterable[Row], path: Path) -> None:
-    r"""Writes rows, sorted, to a file that is there as a whole or not at all.
+    r"""Writes sorted rows to a file, which is replaced as a whole.
 
     A line of :obj:`.jsonl` is a row; files of equal rows are equal. In :obj:`.parquet` and
     :obj:`.csv` each metric has a column of its own (:obj:`metric_test_score`), and settings,
@@ -51,13 +40,13 @@ def export_rows(rows: Iterable[Row], path: Path) -> None:
 
 
 def check_export(path: Path) -> None:
-    r"""A :class:`StoreError` unless rows can be written to a file of that name."""
+    r"""Raises a :class:`StoreError` unless rows can be written to a file of that name."""
     if path.suffix not in _WRITERS:
         raise StoreError(f"rows are written to {_listed(_WRITERS)} files (got {str(path)!r})")
 
 
 def read_rows(path: Path) -> list[Row]:
-    r"""Reads rows from a file that :func:`export_rows` has written, or from a store's folder.
+    r"""Reads rows from a file that :func:`export_rows` wrote, or from the folder of a store.
 
     Args:
         path (Path): A :obj:`.jsonl` or :obj:`.parquet` file, or a folder.
@@ -86,43 +75,54 @@ def _read_jsonl(path: Path) -> list[Row]:
     for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
         if line.strip():
             try:
-                rows.append(_checked(json.loads(line, parse_constant=_refuse)))
-            except (ValueError, TypeError) as error:
-                raise StoreError(_damaged(f"{path}:{number}", error)) from error
+                facts = json.loads(line, parse_constant=_refuse)
+                if not isinstance(facts, dict):
+                    raise ValueError(f"a row is a JSON object, not {type(facts).__name__}")
+                rows.append(Row.from_dict(facts))
+            except ValueError as error:
+                raise _damaged(f"{path}:{number}", error) from error
     return rows
 
 
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is not a JSON number")
+
+
 def _write_parquet(rows: Sequence[Row], path: Path) -> None:
-    fields = [pa.field(name, _ARROW[_KINDS[name][0]]) for name in PLAIN]
-    fields += [pa.field(f"{METRIC}{name}", pa.float64()) for name in _metrics(rows)]
-    fields += [pa.field(name, pa.string()) for name in TEXTS]
-    flat = _flat(rows)
-    pq.write_table(pa.Table.from_pylist(flat, schema=pa.schema(fields)), path)
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+    # dictionaries are text; what is not a column of a row is a metric
+    types = {name: kinds.get(TYPES[name][0], pa.string()) for name in COLUMNS}
+    schema = pa.schema([(name, types.get(name, pa.float64())) for name in _table_columns(rows)])
+    pq.write_table(pa.Table.from_pylist(_records(rows), schema=schema), path)
 
 
 def _read_parquet(path: Path) -> list[Row]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
-        listed = pq.read_table(path).to_pylist()
+        records = pq.read_table(path).to_pylist()
     except (pa.ArrowException, OSError) as error:
-        raise StoreError(_damaged(str(path), error)) from error
+        raise _damaged(str(path), error) from error
     rows = []
-    for number, flat in enumerate(listed, start=1):
-        metrics = {name: flat.pop(name) for name in list(flat) if name.startswith(METRIC)}
+    for number, record in enumerate(records, start=1):
+        metrics = {name: record.pop(name) for name in list(record) if name.startswith(METRIC)}
         known = {name.removeprefix(METRIC): x for name, x in metrics.items() if x is not None}
         try:
-            texts = {name: json.loads(flat[name]) for name in TEXTS if name in flat}
-            rows.append(_checked({**flat, **texts, "metrics": known}))
-        except (ValueError, TypeError) as error:
-            raise StoreError(_damaged(f"{path}, row {number}", error)) from error
+            rows.append(Row.from_flat({**record, "metrics": known}))
+        except ValueError as error:
+            raise _damaged(f"{path}, row {number}", error) from error
     return rows
 
 
 def _write_csv(rows: Sequence[Row], path: Path) -> None:
-    names = [*PLAIN, *(f"{METRIC}{name}" for name in _metrics(rows)), *TEXTS]
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, names, lineterminator="\n")
+        writer = csv.DictWriter(file, _table_columns(rows), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(_flat(rows))
+        writer.writerows(_records(rows))
 
 
 _WRITERS: dict[str, Callable[[Sequence[Row], Path], None]] = {
@@ -136,43 +136,24 @@ _READERS: dict[str, Callable[[Path], list[Row]]] = {
 }
 
 
-def _flat(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    return [
-        {name: getattr(row, name) for name in PLAIN}
-        | {f"{METRIC}{name}": value for name, value in row.metrics.items()}
-        | {name: json.dumps(getattr(row, name), sort_keys=True) for name in TEXTS}
-        for row in rows
-    ]
+def _table_columns(rows: Iterable[Row]) -> list[str]:
+    r"""The columns of a table, those of the metrics before the dictionaries."""
+    metrics = sorted({f"{METRIC}{name}" for row in rows for name in row.metrics})
+    plain = [name for name in COLUMNS if name not in NESTED]
+    return [*plain, *metrics, *(name for name in NESTED if name != "metrics")]
 
 
-def _metrics(rows: Iterable[Row]) -> list[str]:
-    return sorted({name for row in rows for name in row.metrics})
+def _records(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    records = []
+    for row in rows:
+        record = row.to_flat() | {f"{METRIC}{name}": x for name, x in row.metrics.items()}
+        del record["metrics"]
+        records.append(record)
+    return records
 
 
-def _checked(facts: object) -> Row:
-    if not isinstance(facts, dict):
-        raise ValueError(f"a row is a JSON object, not {type(facts).__name__}")
-    for name, value in facts.items():
-        kinds = _KINDS.get(name, ())
-        if kinds and (type(value) not in kinds):
-            wanted = " or ".join(kind.__name__ for kind in kinds)
-            raise ValueError(f"'{name}' is {value!r}, not {wanted}")
-    if facts.get("status") not in get_args(Status):
-        listed = ", ".join(get_args(Status))
-        raise ValueError(f"'status' is {facts.get('status')!r}, not one of {listed}")
-    for name, value in dict(facts.get("metrics") or {}).items():
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueError(f"metric '{name}' is {value!r}, not a number")
-    return Row.from_dict(facts)
-
-
-def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is no number of JSON")
-
-
-def _damaged(where: str, error: Exception) -> str:
-    said = str(error).replace("Row.__init__() ", "")
-    return f"{where} is damaged ({said}): take the file from a backup, or export it anew"
+def _damaged(where: str, error: Exception) -> StoreError:
+    return StoreError(f"{where} is damaged ({error}): restore it from a backup, or export it again")
 
 
 def _listed(suffixes: Iterable[str]) -> str:
@@ -181,12 +162,12 @@ def _listed(suffixes: Iterable[str]) -> str:
 
 
 def merge_source(store: Store, source: Path) -> int:
-    r"""Adds the runs of a source that a store does not have, all or none; how many were new.
+    r"""Adds the new runs of a source to a store, all or none, and returns their number.
 
     Args:
-        store (Store): Where they go.
+        store (Store): The store.
         source (Path): A :obj:`.jsonl` or :obj:`.parquet` file, or the folder of another store,
-            whose artefacts come along.
+            whose artefacts are copied too.
     """
     source = Path(source)
     rows = read_rows(source)
@@ -213,63 +194,59 @@ def _copy_artefacts(source: Store, target: Store, rows: list[Row], copied: list[
 
 
 def check_sources(store: Path, sources: tuple[Path, ...]) -> None:
-    r"""A :class:`StoreError` if a store is to be merged into itself."""
+    r"""Raises a :class:`StoreError` if a store is to be merged into itself."""
     for source in sources:
         if source.resolve() == store.resolve():
             raise StoreError(f"{source} is the store itself: name other sources, or another store")
 
 
-CURVES = ("train_loss", "val_loss", "val_score")
-SCHEMA = pa.schema(
-    [
-        ("key", pa.string()),
-        ("epoch", pa.int32()),
-        *((name, pa.float32()) for name in CURVES),
-    ]
-)
-
-
 def export_curves(store: Store, rows: Iterable[Row], path: Path) -> int:
-    r"""Writes the curves of runs to one Parquet file; how many runs had any. What the file holds
-    already of runs whose artefacts are not in the store is kept.
+    r"""Writes the curves of runs to one Parquet file, and returns the number of runs that have any.
+    Curves in the existing file are kept for runs whose artefacts are not in the store.
 
     Args:
-        store (Store): Where the artefacts of the runs are.
-        rows (iterable): The runs; those that did not end well have no curves.
+        store (Store): The store of the artefacts.
+        rows (iterable): The runs; only those of status :obj:`"ok"` have curves.
         path (Path): A file that ends with :obj:`.parquet`.
     """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     path = Path(path)
     check_curves(path)
     before = read_curves(path) if path.exists() else {}
+    schema = _curves_schema()
     tables = []
     for key in sorted(row.key for row in rows):
-        curves = store.artefact(key) or before.get(key)
+        curves = store.artefact(key, CURVES.__contains__) or before.get(key)
         if curves is not None:
-            tables.append(_table(key, curves))
+            tables.append(_curves_table(key, curves, schema))
     with reported(path), replacing(path) as temporary:
-        pq.write_table(pa.concat_tables([SCHEMA.empty_table(), *tables]), temporary)
+        pq.write_table(pa.concat_tables([schema.empty_table(), *tables]), temporary)
     return len(tables)
 
 
 def check_curves(path: Path) -> None:
-    r"""A :class:`StoreError` unless curves can be written to a file of that name."""
+    r"""Raises a :class:`StoreError` unless curves can be written to a file of that name."""
     if path.suffix != ".parquet":
         raise StoreError(f"curves are written to a .parquet file (got {str(path)!r})")
 
 
-def read_curves(path: Path) -> dict[str, dict[str, np.ndarray]]:
-    r"""Reads what :func:`export_curves` has written: arrays by name for each run's key.
+def read_curves(path: Path) -> dict[str, Artefact]:
+    r"""Reads what :func:`export_curves` wrote: arrays by name for the key of each run.
 
     Args:
         path (Path): The file.
     """
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     with reported(Path(path)):
         try:
-            table = pq.read_table(path, schema=SCHEMA)
+            table = pq.read_table(path, schema=_curves_schema())
         except (pa.ArrowException, ValueError) as error:
-            raise StoreError(
-                f"{path} is damaged ({error}): take the file from a backup, or export it anew"
-            ) from error
+            raise _damaged(str(path), error) from error
     keys = table["key"].to_numpy()
     arrays = {name: table[name].to_numpy() for name in ("epoch", *CURVES)}
     if len(keys) == 0:
@@ -280,13 +257,20 @@ def read_curves(path: Path) -> dict[str, dict[str, np.ndarray]]:
     }
 
 
-def _table(key: str, artefact: dict[str, np.ndarray]) -> pa.Table:
-    epochs = len(artefact["train_loss"])
-    columns: dict[str, object] = {
-        "key": [key] * epochs,
-        "epoch": np.arange(epochs, dtype=np.int32),
-    }
-    for name in CURVES:  # without validation nodes there are no values of them
-        missing = np.full(epochs - len(artefact[name]), np.nan, np.float32)
-        columns[name] = np.concatenate([artefact[name], missing]).astype(np.float32)
-    return pa.table(columns, schema=SCHEMA)
+def _curves_schema() -> pa.Schema:
+    import pyarrow as pa
+
+    curves = [(name, pa.float32()) for name in CURVES]
+    return pa.schema([("key", pa.string()), ("epoch", pa.int32()), *curves])
+
+
+def _curves_table(key: str, curves: Artefact, schema: pa.Schema) -> pa.Table:
+    import numpy as np
+    import pyarrow as pa
+
+    epochs = len(curves["train_loss"])
+    columns: dict[str, object] = {"key": [key] * epochs, "epoch": np.arange(epochs, dtype=np.int32)}
+    for name in CURVES:  # without validation nodes their curves are empty
+        missing = np.full(epochs - len(curves[name]), np.nan, np.float32)
+        columns[name] = np.concatenate([curves[name], missing]).astype(np.float32)
+    return pa.table(columns, schema=schema)

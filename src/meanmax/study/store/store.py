@@ -1,33 +1,34 @@
-r"""Where runs are kept: an SQLite database of rows, and a folder of artefacts beside it.
+r"""The store of runs: an SQLite database of rows, and a folder of artefacts beside it.
 
 Rows are only ever added. A row and the release of its claim are one transaction, and its artefact
-is on disk before it; so a process that is killed at any moment loses the runs it was making and
-nothing else. Several processes may fill one store at the same time.
+is on disk before that; so a process that is killed at any moment loses only the runs that it was
+executing. Several processes may use one store at the same time.
 """
 
 from __future__ import annotations
 
 import errno
-import json
 import sqlite3
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
-from meanmax.study.runs.row import NESTED, PLAIN, Artefact, Result, Row
-from meanmax.train.checkpoint import read_archive, write_archive
+from meanmax.study.runs.row import COLUMNS, Artefact, Result, Row
 
 APPLICATION = 0x6D65616E  # "mean", in the file's header
 VERSION = 1
-WAIT = 120.0  # seconds for which a write waits for those of other processes
-COLUMNS = ", ".join(f'"{name}"' for name in (*PLAIN, *NESTED))
+WAIT = 120.0  # seconds for which a write waits for the writes of other processes
+ARTEFACT = "meanmax.artefact/1"
+DEFAULT_STORE = "meanmax-runs"
+r"""The folder in the current one that commands use by default."""
 
+_COLUMNS = ", ".join(f'"{name}"' for name in COLUMNS)
 _SCHEMA = (
-    f'CREATE TABLE runs (id INTEGER PRIMARY KEY, {COLUMNS}, UNIQUE ("key", "attempt"))',
+    f'CREATE TABLE runs (id INTEGER PRIMARY KEY, {_COLUMNS}, UNIQUE ("key", "attempt"))',
     "CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL)",
 )
 
@@ -38,7 +39,7 @@ class StoreError(RuntimeError):
 
 @contextmanager
 def connected(path: Path) -> Iterator[sqlite3.Connection]:
-    r"""A connection for one task: none outlives a fork or changes threads."""
+    r"""A connection for one task, so that none outlives a fork or changes threads."""
     with reported(path):
         connection = sqlite3.connect(path, timeout=WAIT, isolation_level=None)
         try:
@@ -50,7 +51,7 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    r"""All of what is done inside, or nothing of it; no other process writes meanwhile."""
+    r"""Everything in the block happens or nothing, and no other process writes meanwhile."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -62,11 +63,11 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def make_or_check(path: Path, connection: sqlite3.Connection) -> None:
-    r"""Makes the tables of an empty database; a :class:`StoreError` if it is not a store's."""
+    r"""Creates the tables in an empty database; a :class:`StoreError` if it is of another kind."""
     application, version, tables = _header(connection)
     if application == 0 and tables == 0:
         with transaction(connection):
-            # Another process may have made it since.
+            # Another process may have created them since.
             application, version, tables = _header(connection)
             if tables == 0:
                 for statement in _SCHEMA:
@@ -87,7 +88,7 @@ def make_or_check(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def _header(connection: sqlite3.Connection) -> tuple[int, int, int]:
-    r"""Application, version and number of tables, all of one moment."""
+    r"""Application, version and number of tables, from one query."""
     query = (
         "SELECT (SELECT application_id FROM pragma_application_id), "
         "(SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_master)"
@@ -98,7 +99,7 @@ def _header(connection: sqlite3.Connection) -> tuple[int, int, int]:
 
 @contextmanager
 def reported(path: Path) -> Iterator[None]:
-    r"""Errors of the disk and of the database as one kind that says what to do."""
+    r"""Turns errors of disk and database into a :class:`StoreError` that says what to do."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -126,8 +127,8 @@ def reported(path: Path) -> Iterator[None]:
         ) from error
 
 
-class Owner:
-    r"""This process, as others see it.
+class ProcessLock:
+    r"""A locked file that shows other processes that this one is alive.
 
     Args:
         folder (Path): The folder of locks.
@@ -136,18 +137,18 @@ class Owner:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.name = uuid.uuid4().hex
-        self._lock = FileLock(_path(folder, self.name), thread_local=False)
+        self._lock = FileLock(_lock_path(folder, self.name), thread_local=False)
         self._lock.acquire(blocking=False)
 
     def close(self) -> None:
-        r"""Ends the ownership of everything."""
+        r"""Unlocks and deletes the file."""
         self._lock.release()
         Path(self._lock.lock_file).unlink(missing_ok=True)
 
 
 def is_alive(folder: Path, name: str) -> bool:
-    r"""Whether the owner of that name still runs."""
-    path = _path(folder, name)
+    r"""Whether the process that holds the lock of that name is alive."""
+    path = _lock_path(folder, name)
     if not path.exists():
         return False
     lock = FileLock(path, thread_local=False)
@@ -160,16 +161,8 @@ def is_alive(folder: Path, name: str) -> bool:
     return False
 
 
-def _path(folder: Path, name: str) -> Path:
+def _lock_path(folder: Path, name: str) -> Path:
     return folder / f"{name}.lock"
-
-
-__all__ = ["DEFAULT_STORE", "Store", "StoreError"]
-
-DEFAULT_STORE = "meanmax-runs"
-r"""The folder that commands take, in the current one, if none is named."""
-
-ARTEFACT = "meanmax.artefact/1"
 
 
 class Store:
@@ -177,14 +170,14 @@ class Store:
 
     Args:
         folder (Path): The folder.
-        create (bool, optional): Whether it is made if it is not there. (default: :obj:`True`)
+        create (bool, optional): Whether a missing folder is created. (default: :obj:`True`)
     """
 
     def __init__(self, folder: Path, *, create: bool = True) -> None:
         self.folder = Path(folder)
         self.database = self.folder / "runs.sqlite"
         self.checkpoints = self.folder / "checkpoints"
-        self._owner: Owner | None = None
+        self._lock: ProcessLock | None = None
         with reported(self.folder):
             size = self.database.stat().st_size if self.database.exists() else 0
             if size == 0 and not create:
@@ -192,7 +185,7 @@ class Store:
             if self.database.exists() and size == 0 and (self.folder / "artefacts").exists():
                 raise StoreError(
                     f"{self.database} is empty, but artefacts of runs are beside it: take it from "
-                    f"a backup, or delete it to make the runs again"
+                    f"a backup, or delete it to repeat the runs"
                 )
             self.folder.mkdir(parents=True, exist_ok=True)
         with self._connection() as connection:
@@ -202,10 +195,10 @@ class Store:
         r"""The keys of the runs that are done.
 
         Args:
-            failed (bool, optional): Whether those that failed count, of which one may want another
-                attempt. Runs that diverged do in any case. (default: :obj:`True`)
-            artefacts (bool, optional): Whether a run that ended well counts only with its
-                artefact, which rows of an export have left behind. (default: :obj:`False`)
+            failed (bool, optional): Whether failed runs count. Diverged runs always do.
+                (default: :obj:`True`)
+            artefacts (bool, optional): Whether a run of status :obj:`"ok"` counts only with its
+                artefact, which a row from an export does not have. (default: :obj:`False`)
         """
         query = 'SELECT "key", status FROM runs'
         if not failed:
@@ -216,7 +209,7 @@ class Store:
         return {key for key, _ in listed} - bare
 
     def failures(self) -> dict[str, int]:
-        r"""The runs of which all attempts failed, and how many those were."""
+        r"""The number of attempts at each run of which all attempts failed."""
         query = (
             'SELECT "key", count(*) FROM runs GROUP BY "key" HAVING count(*) = '
             "sum(status = 'failed')"
@@ -225,20 +218,20 @@ class Store:
             return dict(connection.execute(query).fetchall())
 
     def claim(self, key: str, *, failures: int = 0, artefacts: bool = False) -> str:
-        r"""Takes a run for this process, unless it is done or another living process has it.
+        r"""Claims a run for this process, unless it is done or another living process has it.
 
         Args:
             key (str): The run.
-            failures (int, optional): So many failed attempts, those that :meth:`failures` knew
-                when this process began, do not count as done. A later one does: another process
-                tried again meanwhile. (default: :obj:`0`)
-            artefacts (bool, optional): Whether a run that ended well is done only with its
+            failures (int, optional): The number of failed attempts that do not count as done,
+                which :meth:`failures` returned when this process began. A later failure counts:
+                another process has tried again meanwhile. (default: :obj:`0`)
+            artefacts (bool, optional): Whether a run of status :obj:`"ok"` is done only with its
                 artefact. (default: :obj:`False`)
 
         Returns:
             :obj:`"mine"`, :obj:`"done"` or :obj:`"taken"`.
         """
-        owner = self._own()
+        own = self._process_lock().name
         with self._connection() as connection, transaction(connection):
             query = 'SELECT status FROM runs WHERE "key" = ?'
             query += " AND (status != 'failed' OR attempt >= ?)"
@@ -246,22 +239,24 @@ class Store:
             if done and not (artefacts and any(self._is_bare(key, status) for status in done)):
                 return "done"
             found = connection.execute("SELECT owner FROM claims WHERE key = ?", (key,)).fetchone()
-            if found is not None and found[0] != owner.name:
-                if is_alive(self._owners, found[0]):
+            if found is not None and found[0] != own:
+                if is_alive(self._locks, found[0]):
                     return "taken"
                 self._sweep(key)
-            connection.execute("INSERT OR REPLACE INTO claims VALUES (?, ?)", (key, owner.name))
+            connection.execute("INSERT OR REPLACE INTO claims VALUES (?, ?)", (key, own))
         return "mine"
 
     def release(self, keys: Iterable[str]) -> None:
-        r"""Gives claimed runs back."""
-        claims = [(key, self._own().name) for key in keys]
+        r"""Releases claimed runs."""
+        claims = [(key, self._process_lock().name) for key in keys]
         if claims:
             with self._connection() as connection, transaction(connection):
                 connection.executemany("DELETE FROM claims WHERE key = ? AND owner = ?", claims)
 
     def add(self, result: Result) -> Row:
-        r"""Adds a row with its artefact and releases the run; the row as it was written."""
+        r"""Adds a row with its artefact, and releases the run. Returns the row as written."""
+        from meanmax.train.checkpoint import write_archive
+
         row = result.row
         if result.artefact:
             with reported(self.artefact_path(row.key)):
@@ -271,20 +266,20 @@ class Store:
         with self._connection() as connection, transaction(connection):
             written = _insert(connection, row)
             connection.execute("DELETE FROM claims WHERE key = ?", (row.key,))
-        if row.status != "failed":  # another attempt at it goes on from there
+        if row.status != "failed":  # another attempt resumes from the checkpoint
             with reported(self.checkpoints):
                 self.checkpoint_path(row.key).unlink(missing_ok=True)
         return written
 
     def unknown(self, rows: Iterable[Row]) -> list[Row]:
-        r"""Those of the rows that :meth:`merge` would add."""
+        r"""The rows that :meth:`merge` would add."""
         with self._connection() as connection:
             return [row for row in rows if not _known(connection, row)]
 
     def merge(self, rows: Iterable[Row]) -> int:
-        r"""Adds rows from elsewhere that are not there yet, all or none; how many were new.
+        r"""Adds new rows from elsewhere, all or none, and returns their number.
 
-        A run that is done here stays as it is; a failed one is only added to.
+        Runs that are done here keep their row; failed ones get another attempt.
         """
         added = 0
         with self._connection() as connection, transaction(connection):
@@ -297,15 +292,17 @@ class Store:
     def rows(self) -> list[Row]:
         r"""The last attempt at every run, in the order in which they were added."""
         with self._connection() as connection:
-            listed = connection.execute(f"SELECT {COLUMNS} FROM runs ORDER BY id").fetchall()
+            listed = connection.execute(f"SELECT {_COLUMNS} FROM runs ORDER BY id").fetchall()
         latest: dict[str, Row] = {}
         for values in listed:
+            facts = dict(zip(COLUMNS, values, strict=True))
+            facts["alone"] = bool(facts["alone"])
             try:
-                row = _row(dict(zip((*PLAIN, *NESTED), values, strict=True)))
+                row = Row.from_flat(facts)
             except (TypeError, ValueError) as error:
                 raise StoreError(
                     f"{self.database}: the row of run {values[0]!r} is damaged ({error}): take the "
-                    f"file from a backup, or move it away to make the runs again"
+                    f"file from a backup, or move it away to repeat the runs"
                 ) from error
             latest[row.key] = row
         return list(latest.values())
@@ -328,6 +325,8 @@ class Store:
             wanted (callable, optional): Selects arrays by name; decompressing the embeddings of
                 800 runs takes a minute. (default: all)
         """
+        from meanmax.train.checkpoint import read_archive
+
         try:
             facts, arrays = read_archive(self.artefact_path(key), ARTEFACT, wanted)
         except FileNotFoundError:
@@ -342,25 +341,25 @@ class Store:
         return {name: array.numpy() for name, array in arrays.items()}
 
     def close(self) -> None:
-        r"""Gives back all that this process has claimed."""
-        if self._owner is None:
+        r"""Releases everything that this process has claimed."""
+        if self._lock is None:
             return
-        owner, self._owner = self._owner, None
+        lock, self._lock = self._lock, None
         try:
             with self._connection() as connection, transaction(connection):
-                connection.execute("DELETE FROM claims WHERE owner = ?", (owner.name,))
+                connection.execute("DELETE FROM claims WHERE owner = ?", (lock.name,))
         finally:
-            owner.close()  # which alone makes its claims void
+            lock.close()  # this alone makes its claims void
 
     @property
-    def _owners(self) -> Path:
+    def _locks(self) -> Path:
         return self.folder / "owners"
 
-    def _own(self) -> Owner:
-        if self._owner is None:
-            with reported(self._owners):
-                self._owner = Owner(self._owners)
-        return self._owner
+    def _process_lock(self) -> ProcessLock:
+        if self._lock is None:
+            with reported(self._locks):
+                self._lock = ProcessLock(self._locks)
+        return self._lock
 
     def _connection(self) -> AbstractContextManager[sqlite3.Connection]:
         return connected(self.database)
@@ -369,7 +368,7 @@ class Store:
         return status == "ok" and not self.artefact_path(key).exists()
 
     def _sweep(self, key: str) -> None:
-        r"""Removes what a killed process was writing for a run."""
+        r"""Removes the temporary files of a killed process for a run."""
         for final in (self.artefact_path(key), self.checkpoint_path(key)):
             for path in final.parent.glob(f".{final.name}.*"):
                 path.unlink(missing_ok=True)
@@ -384,14 +383,8 @@ def _known(connection: sqlite3.Connection, row: Row) -> bool:
 def _insert(connection: sqlite3.Connection, row: Row) -> Row:
     query = 'SELECT coalesce(max(attempt) + 1, 0) FROM runs WHERE "key" = ?'
     (attempt,) = connection.execute(query, (row.key,)).fetchone()
-    facts: Mapping[str, Any] = {**vars(row), "attempt": attempt}
-    values = [facts[name] for name in PLAIN]
-    values += [json.dumps(facts[name], sort_keys=True) for name in NESTED]
-    marks = ", ".join("?" * len(values))
-    connection.execute(f"INSERT INTO runs ({COLUMNS}) VALUES ({marks})", values)
-    return Row(**facts)
-
-
-def _row(values: dict[str, Any]) -> Row:
-    values["alone"] = bool(values["alone"])
-    return Row.from_dict({**values, **{name: json.loads(values[name]) for name in NESTED}})
+    written = replace(row, attempt=attempt)
+    flat = written.to_flat()
+    marks = ", ".join("?" * len(flat))
+    connection.execute(f"INSERT INTO runs ({_COLUMNS}) VALUES ({marks})", list(flat.values()))
+    return written

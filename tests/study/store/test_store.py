@@ -11,7 +11,7 @@ import pytest
 from meanmax.study.runs.row import Result
 from meanmax.study.store.store import Store, StoreError
 
-from .made_runs import failed, result, row
+from ..made_runs import failed, result, row
 
 
 def files(folder):

@@ -1,9 +1,12 @@
-"""Rows that different code has made."""
-
 from __future__ import annotations
+
+import math
+
+import pytest
 
 from meanmax.study.paper.ablation import ablation
 from meanmax.study.paper.tables import table
+from meanmax.study.runs import machine
 from meanmax.study.runs.machine import revision_notes
 from tests.study.rows import row
 
@@ -41,3 +44,26 @@ def test_tables_tell_of_the_rows_that_they_show_and_of_no_others():
     assert "The 2 runs come from 2 revisions of the code: aa (1), bb (1)." in note
     (note,) = ablation(rows, ["cora"]).notes
     assert "The 4 runs come from 4 revisions of the code: aa (1), bb (1), cc (1), ee (1)." in note
+
+
+@pytest.mark.parametrize(
+    "load, threads, ended, was, now",
+    [
+        (0.3, 1, None, True, True),
+        (0.9, 1, None, False, True),  # another process was at work before the first run
+        (1.2, 1, 10.0, True, True),  # the run before this one was
+        (1.2, 1, 400.0, False, True),
+        (1.9, 1, 10.0, False, False),
+        (2.2, 2, 10.0, True, True),
+        (math.nan, 1, None, False, False),
+    ],
+)
+def test_the_load_of_own_runs_does_not_count(monkeypatch, load, threads, ended, was, now):
+    monkeypatch.setattr(machine, "load", lambda: load)
+    monkeypatch.setattr(machine.time, "monotonic", lambda: 1000.0)
+    machine._ended.clear()
+    if ended is not None:
+        machine._ended.append(1000.0 - ended)
+    assert machine.was_idle(threads) == was
+    assert machine.is_idle(threads) == now
+    machine._ended.clear()

@@ -4,7 +4,7 @@ from meanmax.study.runs.row import Result
 from meanmax.study.store.exports import export_rows, merge_source
 from meanmax.study.store.store import Store, StoreError
 
-from .made_runs import failed, result, row
+from ..made_runs import failed, result, row
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from meanmax.study.runs.row import Result
 from meanmax.study.store.exports import export_curves, export_rows, read_curves, read_rows
 from meanmax.study.store.store import Store, StoreError
 
-from .made_runs import failed, result, row
+from ..made_runs import failed, result, row
 
 ROWS = [
     row(2, aggr="lp", metrics={"test_score": 1 / 3, "kmeans_ari": -0.1}),
@@ -76,8 +76,8 @@ GOOD = row(1).to_json()
         (GOOD.replace('"seed": 1', '"seed": "1"'), "'seed' is '1', not int"),
         (GOOD.replace('"alone": true', '"alone": 1'), "'alone' is 1, not bool"),
         (GOOD.replace('"key"', '"name"'), "unknown facts .name"),
-        (GOOD.replace('"data": "karate", ', ""), "missing 1 required positional argument: 'data'"),
-        (GOOD.replace('"seconds": 1.5', '"seconds": NaN'), "NaN is no number"),
+        (GOOD.replace('"data": "karate", ', ""), "a row has no 'data'"),
+        (GOOD.replace('"seconds": 1.5', '"seconds": NaN'), "NaN is not a JSON number"),
         (GOOD[:-20], "delimiter|Expecting|Unterminated"),
         (GOOD.replace("karate", "\udcff"), "codec can't decode"),
     ],
@@ -96,10 +96,10 @@ def test_damaged_parquet(tmp_path):
     content = path.read_bytes()
     for damaged in (content[:-30], b"", b"PAR1 but no more"):
         path.write_bytes(damaged)
-        with pytest.raises(StoreError, match="rows.parquet is damaged .* export it anew"):
+        with pytest.raises(StoreError, match="rows.parquet is damaged .* export it again"):
             read_rows(path)
     pandas.DataFrame({"key": ["a"]}).to_parquet(path)
-    with pytest.raises(StoreError, match="rows.parquet, row 1 is damaged .*'status' is None"):
+    with pytest.raises(StoreError, match="rows.parquet, row 1 is damaged .*has no 'status'"):
         read_rows(path)
 
 
