@@ -23,6 +23,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+import meanmax.study.runs.execute  # noqa: F401  imported once, not in every child
 from meanmax.study.runs import run_missing as filling
 from meanmax.study.runs.row import Result, Row
 from meanmax.study.store.store import Store

@@ -14,11 +14,12 @@ import threading
 import time
 import traceback
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -52,18 +53,22 @@ class Outcome(Generic[R]):
     error: BaseException | None = None
 
 
-class Pool(Protocol[T, R]):
+class Pool(ABC, Generic[T, R]):
     r"""Workers that run tasks."""
 
+    @abstractmethod
     def slots(self) -> int:
         r"""The number of tasks that can run at once."""
 
+    @abstractmethod
     def submit(self, task: T) -> Future[Outcome[R]]:
         r"""Gives a task to an idle worker; one exists while fewer tasks run than slots."""
 
+    @abstractmethod
     def died(self, error: BaseException) -> bool:
         r"""Whether a future's error means that the worker died."""
 
+    @abstractmethod
     def close(self) -> None:
         r"""Ends the workers and the tasks that they still run."""
 
@@ -212,7 +217,7 @@ _THREAD_VARIABLES = (
 )
 
 
-class ProcessPool(Generic[T, R]):
+class ProcessPool(Pool[T, R]):
     r"""Worker processes of this machine, each of them a loky pool of one process.
 
     When a process dies, loky ends the whole pool that it belongs to and does not say which task

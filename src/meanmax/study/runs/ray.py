@@ -15,9 +15,9 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, redirect_stdout
-from typing import Any, Generic, cast
+from typing import Any, cast
 
-from meanmax.study.runs.engine import EngineError, Outcome, R, T, attempt_in_worker
+from meanmax.study.runs.engine import EngineError, Outcome, Pool, R, T, attempt_in_worker
 
 _THREADS = "ray_"  # the prefix of the names of Ray's threads
 
@@ -47,7 +47,7 @@ class _ByThread:
         return sys.stderr if is_rays else self._usual
 
 
-class RayPool(Generic[T, R]):
+class RayPool(Pool[T, R]):
     r"""The CPUs of the cluster that runs here, or of the one at :obj:`RAY_ADDRESS`.
 
     Every node needs meanmax with the same versions. Nodes may join and leave at any time.

@@ -32,6 +32,12 @@ class Workers:
     engine: str = "processes"
 
 
+def _execute(task: Task) -> Result:
+    from meanmax.study.runs.execute import execute  # which imports torch
+
+    return execute(task)
+
+
 def run_missing(
     store: Store,
     tasks: Sequence[Task],
@@ -40,7 +46,7 @@ def run_missing(
     retry_failed: bool = False,
     artefacts: bool = False,
     on_row: Callable[[Row], None] | None = None,
-    run: Callable[[Task], Result] | None = None,
+    run: Callable[[Task], Result] = _execute,
 ) -> list[Row]:
     r"""Executes every run that is not done, each once, and adds its row to the store as soon as it
     ends.
@@ -63,8 +69,6 @@ def run_missing(
     Returns:
         The rows that were made here.
     """
-    if run is None:
-        from meanmax.study.runs.execute import execute as run
     made: list[Row] = []
     claimed: set[str] = set()
     waiting = list({task.spec.key: task for task in tasks}.values())
