@@ -5,7 +5,7 @@ import pytest
 
 from meanmax.data.fetch.catalog import CATALOG
 
-from .real import FOLDER, needs_planetoid
+from ..real import FOLDER, needs_planetoid
 
 TABLES = Path(FOLDER).parent / "paper" / "tables.json"
 

@@ -15,9 +15,9 @@ from meanmax.data.fetch.catalog import WHEEL_FILE, Entry, File, cache_folder
 from meanmax.data.fetch.sources import contents, fetch
 from meanmax.data.files import DataError
 
-from .test_amazon import FILE as AMAZON
-from .test_amazon import arrays
-from .test_arrays import npz
+from ..benchmarks.test_amazon import FILE as AMAZON
+from ..benchmarks.test_amazon import arrays
+from ..test_files import npz
 
 CONTENT = {"one.bin": bytes(range(256)) * 700, "two.txt": b"6\n4\n"}
 

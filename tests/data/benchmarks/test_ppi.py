@@ -11,9 +11,9 @@ from meanmax.data import load, make_split, statistics
 from meanmax.data.benchmarks.ppi import read_ppi
 from meanmax.data.files import DataError
 
-from .mutate import only_clear_errors
-from .real import FOLDER, needs
-from .test_arrays import npy, npz
+from ..mutate import only_clear_errors
+from ..real import FOLDER, needs
+from ..test_files import npy, npz
 
 
 def release(seed=0):

@@ -5,7 +5,7 @@ from meanmax.data.benchmarks.citation import read_citation, read_planetoid
 from meanmax.data.files import DataError
 
 from . import python2
-from .mutate import only_clear_errors
+from ..mutate import only_clear_errors
 from .test_unpickle import attacks
 
 

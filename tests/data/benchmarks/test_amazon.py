@@ -8,9 +8,9 @@ from meanmax.data.benchmarks.amazon import read_amazon
 from meanmax.data.dataset import fingerprint
 from meanmax.data.files import DataError
 
-from .mutate import only_clear_errors
-from .real import FOLDER, needs_amazon
-from .test_arrays import npz
+from ..mutate import only_clear_errors
+from ..real import FOLDER, needs_amazon
+from ..test_files import npz
 
 FILE = "amazon_electronics_photo.npz"
 

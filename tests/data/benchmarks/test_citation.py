@@ -12,8 +12,8 @@ from meanmax.data.benchmarks.citation import CLASSES, read_citation, read_cora_t
 from meanmax.data.dataset import fingerprint
 from meanmax.data.files import DataError
 
-from .mutate import only_clear_errors
-from .real import FOLDER, needs, needs_planetoid, planetoid_contents
+from ..mutate import only_clear_errors
+from ..real import FOLDER, needs, needs_planetoid, planetoid_contents
 
 COUNTS = {  # nodes, edges without duplicates and self-loops, features, classes, labelled
     "cora": (2708, 5278, 1433, 7, 2708),

@@ -66,7 +66,7 @@ def test_pip_only_downloads(pip, trusted, tmp_path):
     assert advised[:4] == ["python", "-m", "pip", "download"]
     assert {"--no-deps", "--only-binary=:all:"} < set(advised)
     assert {"--python-version=3.10", "--platform=manylinux1_x86_64"} < set(advised)
-    page = Path(__file__).parents[2] / "docs" / "data.md"
+    page = Path(__file__).parents[3] / "docs" / "data.md"
     assert sources.COMMAND in page.read_text(encoding="utf-8")
 
 

@@ -11,8 +11,8 @@ from meanmax.data.benchmarks.unpickle import _STEPS, unpickle
 from meanmax.data.files import DataError
 
 from . import python2
-from .mutate import only_clear_errors
-from .real import needs_planetoid, planetoid_contents
+from ..mutate import only_clear_errors
+from ..real import needs_planetoid, planetoid_contents
 
 
 def test_arrays():
