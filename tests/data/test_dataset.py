@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
 import torch
+from torch_geometric.nn import GCNConv
 
 from meanmax.data import Dataset, Split
 from meanmax.data.files import DataError
+from meanmax.graph import SparseFeatures
 
 FIELDS = {
     "x": torch.zeros(3, 2),
@@ -66,3 +68,41 @@ def test_it_shows_itself_shortly():
 def test_sizes_that_disagree_are_refused(fields):
     with pytest.raises(DataError, match=f"'{next(iter(fields))}' of data set 'd' does not fit"):
         Dataset("d", **FIELDS | fields)
+
+
+def cora(**fields):
+    x = SparseFeatures.from_dense([[0.0, 2.0], [1.0, 0.0], [0.0, 0.0]])
+    split = Split(torch.tensor([0]), torch.tensor([1]), torch.tensor([2]), "mine")
+    return Dataset("d", **FIELDS | {"x": x, "split": split} | fields)
+
+
+def test_pyg_layers_take_the_data():
+    data = cora(edge_weight=torch.tensor([0.5, 2.0])).to_data()
+    torch.manual_seed(0)
+    layer = GCNConv(2, 4)
+    out = layer(data.x, data.edge_index, data.edge_weight)
+    # the same by hand: D^-1/2 (A + I) D^-1/2 X W
+    adjacency = torch.tensor([[1.0, 2.0, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    scale = adjacency.sum(dim=1).rsqrt()
+    want = scale[:, None] * adjacency * scale @ torch.tensor([[0.0, 2.0], [1.0, 0.0], [0.0, 0.0]])
+    torch.testing.assert_close(out, want @ layer.lin.weight.T)
+
+
+def test_data_carries_labels_and_split():
+    data = cora().to_data()
+    assert data.y.tolist() == [0, 1, -1]
+    masks = [data[f"{part}_mask"].tolist() for part in ("train", "val", "test")]
+    assert masks == [[True, False, False], [False, True, False], [False, False, True]]
+    assert "edge_weight" not in data and "batch" not in data
+    assert "train_mask" not in cora(split=None).to_data()
+
+
+def test_data_of_several_graphs_has_a_batch():
+    assert cora(graph_ptr=torch.tensor([0, 2, 3])).to_data().batch.tolist() == [0, 0, 1]
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support:UserWarning")
+def test_sparse_features_stay_sparse_on_request():
+    x = cora().to_data(sparse=True).x
+    assert x.layout == torch.sparse_csr
+    assert x.to_dense().tolist() == [[0.0, 2.0], [1.0, 0.0], [0.0, 0.0]]

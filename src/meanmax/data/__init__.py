@@ -1,11 +1,10 @@
-r"""Data sets: the benchmarks, embedded ones, generated ones and a person's own graph."""
+r"""Data sets: the benchmarks, embedded ones, generated ones and graphs from your own files."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from meanmax.data.dataset import Dataset, Split, fingerprint
-    from meanmax.data.dataset_statistics import Statistics, statistics
+    from meanmax.data.dataset import Dataset, Split, Statistics, fingerprint, statistics
     from meanmax.data.fetch.catalog import CATALOG
     from meanmax.data.files import DataError
     from meanmax.data.loading import load
@@ -30,11 +29,11 @@ _MODULES = {
     "DataError": "files",
     "Dataset": "dataset",
     "Split": "dataset",
-    "Statistics": "dataset_statistics",
+    "Statistics": "dataset",
     "fingerprint": "dataset",
     "load": "loading",
     "make_split": "splits",
-    "statistics": "dataset_statistics",
+    "statistics": "dataset",
 }
 
 

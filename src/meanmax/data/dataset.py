@@ -1,19 +1,24 @@
-r"""A data set: one graph or several, with features and labels."""
+r"""A data set (one graph or several, with features and labels), its fingerprint and statistics."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+import scipy.sparse
 import torch
+from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from meanmax.data.files import DataError
 from meanmax.graph import Graph, SparseFeatures
 from meanmax.graph.checks import Normalize, SelfLoops
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -21,10 +26,10 @@ class Split:
     r"""Disjoint sets of nodes, each sorted, int64.
 
     Args:
-        train (Tensor): Nodes whose labels are learned from.
-        val (Tensor): Nodes on which models are selected.
-        test (Tensor): Nodes that results are reported on.
-        name (str): The scheme and seed, as rows of results show it.
+        train (Tensor): Training nodes.
+        val (Tensor): Validation nodes, used for model selection.
+        test (Tensor): Test nodes.
+        name (str): The scheme and seed, as stored with results.
     """
 
     train: Tensor
@@ -50,7 +55,7 @@ class Dataset:
         Dataset(karate: 34 nodes, 156 stored edges, 34 features, 4 classes)
 
     Args:
-        name (str): What it is called in tables.
+        name (str): Its name in tables.
         x (Tensor or SparseFeatures): Features, :obj:`[num_nodes, num_features]`, float32.
         y (Tensor): One class per node, int64, :obj:`[num_nodes]`, with -1 for a node without
             label; or 0/1 for each of several labels, float32, :obj:`[num_nodes, num_labels]`,
@@ -60,13 +65,13 @@ class Dataset:
         edge_weight (Tensor, optional): Finite weights >= 0, float32, :obj:`[num_edges]`.
         class_names (tuple): The names of classes, or of labels.
         node_ids (ndarray, optional): The user's identifiers, as strings; :obj:`None` if nodes are
-            just numbered.
+            only numbered.
         graph_ptr (Tensor): The first node of each graph, int64, :obj:`[num_graphs + 1]`.
             (default: one graph of all nodes)
         split (Split, optional): The split that came with the data.
         notes (tuple): Sentences on source, licence and what was done to the data.
-        scheme (str, optional): The scheme of :func:`meanmax.data.splits.make_split` that results
-            on these data use; :obj:`None` to take what fits. (default: :obj:`None`)
+        scheme (str, optional): The default scheme of :func:`meanmax.data.splits.make_split` for
+            this data set; :obj:`None` to choose one by its properties. (default: :obj:`None`)
     """
 
     name: str
@@ -82,7 +87,7 @@ class Dataset:
     scheme: str | None = None
 
     def __post_init__(self) -> None:
-        r"""Fills in the pointer of a single graph and checks that the sizes agree."""
+        r"""Sets the pointer of a single graph and checks that the sizes agree."""
         if self.graph_ptr.numel() == 0:
             object.__setattr__(self, "graph_ptr", torch.tensor([0, self.num_nodes]))
         got = {
@@ -103,27 +108,27 @@ class Dataset:
 
     @property
     def num_nodes(self) -> int:
-        r"""Nodes of all graphs."""
+        r"""The number of nodes of all graphs."""
         return self.x.size(0)
 
     @property
     def num_features(self) -> int:
-        r"""Channels of :obj:`x`."""
+        r"""The number of columns of :obj:`x`."""
         return self.x.size(1)
 
     @property
     def num_graphs(self) -> int:
-        r"""How many graphs there are."""
+        r"""The number of graphs."""
         return self.graph_ptr.numel() - 1
 
     @property
     def num_classes(self) -> int:
-        r"""Classes, or labels."""
+        r"""The number of classes, or of labels."""
         return len(self.class_names)
 
     @property
     def task(self) -> Literal["multiclass", "multilabel"]:
-        r"""What :obj:`y` is."""
+        r"""Whether :obj:`y` holds one class or several labels per node."""
         return "multiclass" if self.y.dim() == 1 else "multilabel"
 
     @cached_property
@@ -150,6 +155,41 @@ class Dataset:
             self.edge_index, self.num_nodes, self.edge_weight, normalize, self_loops, batch=batch
         )
 
+    def to_data(self, *, sparse: bool = False) -> Data:
+        r"""The data set as PyG :obj:`Data` with :obj:`x`, :obj:`y`, :obj:`edge_index` and, where
+        they exist, :obj:`edge_weight`, the masks of the split and the :obj:`batch` vector of
+        several graphs.
+
+        Example:
+            >>> from meanmax.data import load
+            >>> load("karate").to_data()
+            Data(x=[34, 34], edge_index=[2, 156], y=[34])
+
+        Args:
+            sparse (bool, optional): If :obj:`True`, :obj:`x` is a :obj:`torch.sparse_csr` matrix,
+                which few of PyG's layers take; otherwise a dense one. (default: :obj:`False`)
+        """
+        from torch_geometric.data import Data  # importing PyG takes seconds
+
+        x = self.x.to_dense() if isinstance(self.x, SparseFeatures) and not sparse else self.x
+        if isinstance(x, SparseFeatures):
+            rows = x.to_scipy()
+            pointer, column, value = map(torch.from_numpy, (rows.indptr, rows.indices, rows.data))
+            x = torch.sparse_csr_tensor(pointer, column, value, rows.shape, check_invariants=True)
+        elif sparse:
+            x = x.to_sparse_csr()
+        data = Data(x=x, edge_index=self.edge_index, y=self.y)
+        if self.edge_weight is not None:
+            data.edge_weight = self.edge_weight
+        if self.split is not None:
+            for part in ("train", "val", "test"):
+                mask = torch.zeros(self.num_nodes, dtype=torch.bool)
+                mask[getattr(self.split, part)] = True
+                data[f"{part}_mask"] = mask
+        if self.num_graphs > 1:
+            data.batch = self.graph_id
+        return data
+
     def __repr__(self) -> str:
         graphs = f"{self.num_graphs} graphs, " if self.num_graphs > 1 else ""
         weights = "" if self.edge_weight is None else " with weights"
@@ -163,12 +203,12 @@ class Dataset:
 
 
 def fingerprint(dataset: Dataset) -> str:
-    r"""The sha256 of everything a model sees: edges in the order of target and source, weights,
-    features, labels and where each graph begins. Names, notes and splits do not count.
+    r"""The sha256 of everything a model sees: edges sorted by target and source, weights, features,
+    labels and where each graph begins. Names, notes and splits do not count.
 
-    Two sources of one data set have the same fingerprint exactly if their prepared data are the
-    same, node for node. How they are stored does not count: weights that are all 1 are as none, and
-    features of which at most half are not zero are hashed as sparse, the others as dense.
+    Two data sets have the same fingerprint exactly if their prepared data are equal, node for node,
+    however they are stored: weights that are all 1 count as no weights, and features are hashed as
+    sparse if at most half of them are not zero, as dense otherwise.
 
     Args:
         dataset (Dataset): Any data set.
@@ -214,3 +254,92 @@ def _edge_order(source: np.ndarray, target: np.ndarray) -> np.ndarray | slice:
         (target[1:] == target[:-1]) & (source[1:] >= source[:-1])
     )
     return slice(None) if rising.all() else np.lexsort((source, target))
+
+
+@dataclass(frozen=True)
+class Statistics:
+    r"""Counts of a data set.
+
+    Args:
+        nodes (int): Nodes of all graphs.
+        edges (int): Edges between two nodes; an undirected one counts once, and so do parallel
+            ones. In a directed graph each direction counts.
+        self_loops (int): Edges from a node to itself, not among :obj:`edges`.
+        features (int): Features of a node.
+        classes (int): Classes, or labels.
+        graphs (int): Graphs.
+        labelled (int): Nodes with a label.
+        mean_degree (float): Mean number of neighbours (in a directed graph: of sources), the node
+            itself left out.
+        max_degree (int): The largest such number.
+        homophily (float, optional): The share of edges between labelled nodes whose ends have the
+            same class; :obj:`None` for several labels per node or if there is no such edge.
+        components (int): Connected components, directions ignored.
+        isolated (int): Nodes without any edge to or from another node.
+        directed (bool): Whether some edge lacks its opposite.
+    """
+
+    nodes: int
+    edges: int
+    self_loops: int
+    features: int
+    classes: int
+    graphs: int
+    labelled: int
+    mean_degree: float
+    max_degree: int
+    homophily: float | None
+    components: int
+    isolated: int
+    directed: bool
+
+
+def statistics(dataset: Dataset) -> Statistics:
+    r"""Computes the :class:`Statistics` of a data set.
+
+    Args:
+        dataset (Dataset): Any data set.
+    """
+    source, target = dataset.edge_index.numpy()
+    between = source != target
+    links = _links(source[between], target[between], dataset.num_nodes)
+    directed = (links != links.T).nnz > 0
+    degree = np.diff(links.T.tocsr().indptr)  # sources of each target
+    touched = degree if not directed else degree + np.diff(links.indptr)
+    return Statistics(
+        nodes=dataset.num_nodes,
+        edges=links.nnz if directed else links.nnz // 2,
+        self_loops=np.unique(source[~between]).size,
+        features=dataset.num_features,
+        classes=dataset.num_classes,
+        graphs=dataset.num_graphs,
+        labelled=int(dataset.labelled.sum()),
+        mean_degree=float(degree.mean()) if degree.size else 0.0,
+        max_degree=int(degree.max(initial=0)),
+        homophily=_homophily(dataset, links),
+        components=int(connected_components(links, directed=False, return_labels=False))
+        if dataset.num_nodes
+        else 0,
+        isolated=int((touched == 0).sum()),
+        directed=directed,
+    )
+
+
+def _links(source: np.ndarray, target: np.ndarray, num_nodes: int) -> scipy.sparse.csr_array:
+    """Which source points to which target, each pair once."""
+    shape = (num_nodes, num_nodes)
+    ones = np.ones(source.size, np.int32)
+    links = scipy.sparse.coo_array((ones, (source, target)), shape).tocsr()
+    links.sum_duplicates()
+    links.data[:] = 1
+    return links
+
+
+def _homophily(dataset: Dataset, links: scipy.sparse.csr_array) -> float | None:
+    if dataset.task == "multilabel":
+        return None
+    label = dataset.y.numpy()
+    ends = links.tocoo()
+    source, target = label[ends.row], label[ends.col]
+    known = (source >= 0) & (target >= 0)
+    return float((source == target)[known].mean()) if known.any() else None

@@ -1,7 +1,8 @@
-r"""Numpy arrays read without pickle and without trusting their headers, and atomic writes."""
+r"""Files: atomic writes, archives of arrays read without trusting them, optional dependencies."""
 
 from __future__ import annotations
 
+import importlib
 import io
 import math
 import os
@@ -10,27 +11,63 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 from numpy.lib import format as npy
+
+Progress: TypeAlias = Callable[[str, int, int | None], None]
+r"""Called as :obj:`progress(what, done, total)`, for example with a file name and bytes;
+:obj:`total` is :obj:`None` if unknown. The last call for an item has :obj:`done == total`."""
+
+MOST_BYTES = 1 << 30
+r"""The largest archive member that is unpacked: a small zip file can claim any size."""
 
 
 class DataError(ValueError):
     r"""Data that is missing, broken or not what it claims to be.
 
-    The message names the file or argument, what was got, what is expected and what to do next.
-    Readers raise nothing else for bad content, so that a caller can catch this alone.
+    The message names the file or argument, what was found, what is expected and what to do next.
+    Readers raise no other exception for bad content.
     """
+
+
+class MissingExtraError(DataError, ImportError):
+    r"""A feature whose optional dependency is not installed."""
+
+
+def optional(module: str, feature: str, extra: str = "study") -> Any:
+    r"""Imports a module that only an extra installs.
+
+    Args:
+        module (str): The module.
+        feature (str): What needs it, as the subject of the error message.
+        extra (str, optional): The extra that installs it. (default: :obj:`"study"`)
+
+    Raises:
+        MissingExtraError: If the module is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise MissingExtraError(
+            f"{feature} needs {package}: pip install 'meanmax[{extra}]'"
+        ) from error
+
+
+def report(progress: Progress | None, what: str, done: int, total: int | None) -> None:
+    r"""Calls :obj:`progress` if there is one."""
+    if progress is not None:
+        progress(what, done, total)
 
 
 @contextmanager
 def refusing(what: str, advice: str = "get the file again") -> Iterator[None]:
-    r"""Raises :class:`DataError` for every exception of the block, so that broken or hostile
-    content ends in one kind of error, whichever library stumbles over it.
+    r"""Turns every exception of the block into a :class:`DataError`, whichever library raises it.
 
     Args:
-        what (str): What is being read, such as a file's name.
+        what (str): What is being read, such as a file name.
         advice (str, optional): What to do about it.
     """
     try:
@@ -38,30 +75,28 @@ def refusing(what: str, advice: str = "get the file again") -> Iterator[None]:
     except DataError:
         raise
     except Exception as error:
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DataError(f"'{what}' cannot be read ({reason}); {advice}") from error
+        raise DataError(f"'{what}' cannot be read ({reason_of(error)}); {advice}") from error
 
 
-MOST_BYTES = 1 << 30
-r"""The largest array or archive member that is unpacked: a small zip can claim any size."""
+def reason_of(error: Exception) -> str:
+    r"""The message of an exception on one line, or its type if it has none."""
+    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 def read_npz(content: bytes, keys: tuple[str, ...], what: str) -> dict[str, np.ndarray]:
-    r"""The named arrays of an :obj:`.npz` file; others are not looked at.
+    r"""Reads the named arrays of an :obj:`.npz` file, and no others.
 
     Args:
         content (bytes): The file.
         keys (tuple): The arrays that it must hold.
         what (str): The name to use in errors.
     """
-    with refusing(what):
-        members = {key: f"{key}.npy" for key in keys}
-        unpacked = read_zip(content, tuple(members.values()), what)
-        return {key: read_npy(unpacked[name], f"{what}: {key}") for key, name in members.items()}
+    members = read_zip(content, tuple(f"{key}.npy" for key in keys), what)
+    return {key: read_npy(members[f"{key}.npy"], f"{what}: {key}") for key in keys}
 
 
 def read_zip(content: bytes, members: tuple[str, ...], what: str) -> dict[str, bytes]:
-    r"""The named members of a zip file, each of them within :obj:`MOST_BYTES`.
+    r"""Reads the named members of a zip file, each at most :obj:`MOST_BYTES` long.
 
     Args:
         content (bytes): The file.
@@ -72,11 +107,14 @@ def read_zip(content: bytes, members: tuple[str, ...], what: str) -> dict[str, b
         missing = sorted(set(members) - set(archive.namelist()))
         if missing:
             raise DataError(f"'{what}' lacks {', '.join(missing)}")
-        return {name: _unpack(archive, name, what) for name in members}
+        for name in members:  # zipfile reads no further than the claimed size
+            if archive.getinfo(name).file_size > MOST_BYTES:
+                raise DataError(f"'{what}' claims that {name} is larger than {MOST_BYTES:,} bytes")
+        return {name: archive.read(name) for name in members}
 
 
 def read_npy(content: bytes, what: str) -> np.ndarray:
-    r"""An array of numbers or text from an :obj:`.npy` file.
+    r"""Reads an array of numbers or text from an :obj:`.npy` file.
 
     Args:
         content (bytes): The file.
@@ -98,35 +136,16 @@ def read_npy(content: bytes, what: str) -> np.ndarray:
         return flat.reshape(shape, order="F" if fortran else "C")
 
 
-def _unpack(archive: zipfile.ZipFile, name: str, what: str) -> bytes:
-    if archive.getinfo(name).file_size > MOST_BYTES:
-        raise DataError(f"'{what}' claims that {name} is larger than {MOST_BYTES:,} bytes")
-    with archive.open(name) as member:  # zipfile stops at the size that the archive claims
-        return member.read(MOST_BYTES)
-
-
-Progress: TypeAlias = Callable[[str, int, int | None], None]
-r"""Called as :obj:`progress(what, done, total)`, for example with the name of a file and its bytes;
-:obj:`total` is :obj:`None` where it is not known. The last call for a thing has
-:obj:`done == total`."""
-
-
-def report(progress: Progress | None, what: str, done: int, total: int | None) -> None:
-    r"""Calls :obj:`progress` if there is one."""
-    if progress is not None:
-        progress(what, done, total)
-
-
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    r"""Yields an empty temporary file beside :obj:`path`, which replaces it at the end of the
-    block. If the block fails, the temporary file is deleted and :obj:`path` is left as it was.
+    r"""Yields an empty file next to :obj:`path` that replaces it at the end of the block. If the
+    block fails, the new file is deleted and :obj:`path` stays as it was.
 
     Args:
         path (Path): The file; its folder is created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Not by tempfile, whose files no one else may read, whatever the umask says.
+    # Not tempfile: its files are private to the user, whatever the umask says.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{path.suffix}")
     try:
         temporary.touch(exist_ok=False)
@@ -141,12 +160,12 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    r"""As :func:`replacing`, with the temporary file open for writing."""
+    r"""Like :func:`replacing`, but yields the new file open for writing."""
     with replacing(path) as temporary, temporary.open("wb") as file:
         yield file
 
 
 def write_text(path: Path, text: str) -> None:
-    r"""Writes a UTF-8 text file atomically."""
+    r"""Writes a text file in UTF-8, atomically."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

@@ -4,8 +4,8 @@ import pytest
 from meanmax.data.benchmarks.citation import read_citation, read_planetoid
 from meanmax.data.files import DataError
 
-from . import python2
 from ..mutate import only_clear_errors
+from . import python2
 from .test_unpickle import attacks
 
 

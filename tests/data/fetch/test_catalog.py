@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from meanmax.data.fetch.catalog import CATALOG
+from meanmax.data.fetch.catalog import CATALOG, cache_folder
 
 from ..real import FOLDER, needs_planetoid
 
@@ -31,11 +31,34 @@ def test_located():
 
 
 def test_not_located(tmp_path, monkeypatch):
-    monkeypatch.setattr("platformdirs.user_cache_path", lambda *args, **options: tmp_path)
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("MEANMAX_DATA", raising=False)
     assert CATALOG["cora"].located() is None
     assert CATALOG["karate"].located() is None
     for file in CATALOG["cora"].alternative:
-        (tmp_path / "data" / "planetoid").mkdir(parents=True, exist_ok=True)
-        (tmp_path / "data" / "planetoid" / file.name).touch()
-    assert CATALOG["cora"].located() == tmp_path / "data" / "planetoid"
+        folder = tmp_path / "meanmax" / "data" / "planetoid"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / file.name).touch()
+    assert CATALOG["cora"].located() == folder
+
+
+@pytest.mark.parametrize(
+    ("platform", "variables", "want"),
+    [
+        ("linux", {}, "home/.cache/meanmax/data"),
+        ("linux", {"XDG_CACHE_HOME": ""}, "home/.cache/meanmax/data"),
+        ("linux", {"XDG_CACHE_HOME": "else/where"}, "else/where/meanmax/data"),
+        ("darwin", {"XDG_CACHE_HOME": "else/where"}, "home/Library/Caches/meanmax/data"),
+        ("win32", {}, "home/AppData/Local/meanmax/Cache/data"),
+        ("win32", {"LOCALAPPDATA": "local"}, "local/meanmax/Cache/data"),
+    ],
+)
+def test_the_cache_is_where_the_system_keeps_caches(platform, variables, want, monkeypatch):
+    monkeypatch.setattr("sys.platform", platform)
+    monkeypatch.setenv("HOME", "home")
+    for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert cache_folder().as_posix() == want

