@@ -14,7 +14,7 @@ from rich.table import Table
 
 from meanmax.cli.progress import learned_texts
 from meanmax.data import CATALOG, Dataset, Split, Statistics
-from meanmax.data.readers import Problem
+from meanmax.data.readers import DataProblem
 from meanmax.graph import Graph
 from meanmax.train import NodeClassifier
 
@@ -141,7 +141,7 @@ def _cell(value: object) -> str:
     return "–" if value is None else f"{value:,}"
 
 
-def as_text(problem: Problem, path: Path) -> str:
+def as_text(problem: DataProblem, path: Path) -> str:
     r"""As compilers write it, so that editors find the place."""
     folder = path if path.is_dir() else path.parent
     file = folder / problem.file if (folder / problem.file).exists() else Path(problem.file)
@@ -149,7 +149,7 @@ def as_text(problem: Problem, path: Path) -> str:
     return f"{place}: {problem.severity}: {problem.message}\n    {problem.advice}"
 
 
-def verdict(dataset: Dataset | None, problems: list[Problem]) -> str:
+def verdict(dataset: Dataset | None, problems: list[DataProblem]) -> str:
     r"""The last line of a check."""
     errors = sum(problem.severity == "error" for problem in problems)
     notes = len(problems) - errors

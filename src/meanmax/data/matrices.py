@@ -14,32 +14,46 @@ from meanmax.data.files import DataError
 
 
 def checked_csr(data: Any, indices: Any, indptr: Any, shape: Any, what: str) -> Any:
-    r"""A scipy :obj:`csr_array` of arrays that came from outside, each claim of them checked:
-    pointers that rise from 0 to the number of entries, columns within the shape, finite values.
+    r"""A scipy :obj:`csr_array` from untrusted arrays.
+
+    Args:
+        data (ndarray): Stored values, finite.
+        indices (ndarray): Their columns.
+        indptr (ndarray): The first entry of each row.
+        shape (sequence): Rows and columns.
+        what (str): The file to name in errors.
+    """
+    problem = csr_problem(data, indices, indptr, shape)
+    if problem:
+        raise DataError(f"'{what}': {problem}")
+    return scipy.sparse.csr_array((data, indices, indptr), tuple(int(size) for size in shape))
+
+
+def csr_problem(data: Any, indices: Any, indptr: Any, shape: Any, prefix: str = "") -> str:
+    r"""What is wrong with the arrays of a sparse matrix, or :obj:`""`. The compiled code of scipy
+    trusts them.
 
     Args:
         data (ndarray): Stored values.
         indices (ndarray): Their columns.
         indptr (ndarray): The first entry of each row.
         shape (sequence): Rows and columns.
-        what (str): The name to use in errors.
+        prefix (str, optional): What precedes the names of the arrays in the message.
     """
-    rows, columns = (int(size) for size in shape)
     for name, part in (("data", data), ("indices", indices), ("indptr", indptr)):
         if not isinstance(part, np.ndarray) or part.ndim != 1 or part.dtype.kind not in "iufb":
-            raise DataError(f"'{what}': '{name}' of a sparse matrix must be a vector of numbers")
+            return f"'{prefix}{name}' must be a vector of numbers"
         if name != "data" and part.dtype.kind not in "iu":
-            raise DataError(f"'{what}': '{name}' of a sparse matrix must hold integers")
-    if indptr.size != rows + 1 or indptr[0] != 0 or indptr[-1] != indices.size:
-        raise DataError(f"'{what}': the row pointer does not fit {rows} rows")
-    if (indptr[1:] < indptr[:-1]).any() or data.size != indices.size:
-        raise DataError(f"'{what}': the row pointer falls, or values are missing")
-    if indices.size and (indices.min() < 0 or indices.max() >= columns):
-        raise DataError(f"'{what}': a column index lies outside {columns} columns")
-    if not np.isfinite(data).all():
-        raise DataError(f"'{what}': a stored value is not finite")
-    matrix = scipy.sparse.csr_array((data, indices, indptr), (rows, columns))
-    return matrix
+            return f"'{prefix}{name}' must hold integers"
+    sizes = [int(size) for size in shape]
+    if len(sizes) != 2 or min(sizes) < 0 or indptr.size != sizes[0] + 1:
+        return f"'{prefix}shape' does not fit '{prefix}indptr'"
+    if indptr[0] != 0 or indptr[-1] != indices.size or (indptr[1:] < indptr[:-1]).any():
+        return f"'{prefix}indptr' must rise from 0 to the number of entries"
+    outside = indices.size and (indices.min() < 0 or indices.max() >= sizes[1])
+    if data.size != indices.size or outside or sizes[1] >= 2**31:
+        return f"'{prefix}indices' must name one column of {sizes[1]} for each entry"
+    return "" if np.isfinite(data).all() else f"'{prefix}data' holds a value that is not finite"
 
 
 def undirected(source: np.ndarray, target: np.ndarray, num_nodes: int) -> Tensor:
@@ -53,18 +67,49 @@ def undirected(source: np.ndarray, target: np.ndarray, num_nodes: int) -> Tensor
     Returns:
         :obj:`edge_index`, int64, :obj:`[2, num_edges]`.
     """
-    both = np.stack([np.concatenate([source, target]), np.concatenate([target, source])])
-    both = both.astype(np.int64, copy=False)
-    if both.size and (both.min() < 0 or both.max() >= num_nodes):
-        raise DataError(f"an edge has an end outside the {num_nodes} nodes (got {both.max()})")
-    both = both[:, both[0] != both[1]]
-    key = distinct(both[1] * num_nodes + both[0])
-    return torch.from_numpy(np.stack([key % max(num_nodes, 1), key // max(num_nodes, 1)]))
+    ends = np.stack([source, target]).astype(np.int64, copy=False)
+    if ends.size and (ends.min() < 0 or ends.max() >= num_nodes):
+        raise DataError(f"an edge has an end outside the {num_nodes} nodes (got {ends.max()})")
+    source, target = ends[:, ends[0] != ends[1]]
+    return canonical_edges(source, target, num_nodes)[0]
+
+
+def canonical_edges(
+    source: np.ndarray,
+    target: np.ndarray,
+    num_nodes: int,
+    weight: np.ndarray | None = None,
+    *,
+    directed: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    r"""Each edge once, sorted by target and then source; repeated edges keep the largest weight.
+
+    Args:
+        source (ndarray): Node numbers, int64, :obj:`[num_edges]`.
+        target (ndarray): Likewise.
+        num_nodes (int): The number of nodes.
+        weight (ndarray, optional): Their weights, :obj:`[num_edges]`.
+        directed (bool, optional): If :obj:`False`, each edge is added in the opposite direction,
+            too. (default: :obj:`False`)
+    """
+    key = target * num_nodes + source
+    if not directed:
+        key = np.concatenate([key, source * num_nodes + target])
+        weight = None if weight is None else np.concatenate([weight, weight])
+    if weight is None:
+        key = distinct(key)
+    else:
+        order = np.argsort(key, kind="stable")
+        key, start = np.unique(key[order], return_index=True)
+        weight = np.maximum.reduceat(weight[order], start) if start.size else weight
+    nodes = max(num_nodes, 1)
+    edge_index = torch.from_numpy(np.stack([key % nodes, key // nodes]))
+    return edge_index, None if weight is None else torch.from_numpy(weight)
 
 
 def distinct(keys: np.ndarray) -> np.ndarray:
-    r"""Sorts a vector of integers in place and returns each once. Numpy's :obj:`unique` hashes
-    integers, which takes far longer on millions of them.
+    r"""Sorts a vector of integers in place and returns each once; much faster than
+    :func:`numpy.unique`, which hashes them.
     """
     keys.sort()
     return keys[np.append(True, keys[1:] != keys[:-1])] if keys.size else keys

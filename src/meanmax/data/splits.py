@@ -49,18 +49,13 @@ def checked_split(dataset: Dataset, parts: Sequence[np.ndarray], name: str) -> S
     return Split(train, val, test, name)
 
 
-_WORDS = {
-    "train": 0,
-    "training": 0,
-    "0": 0,
-    "val": 1,
-    "valid": 1,
-    "validation": 1,
-    "1": 1,
-    "test": 2,
-    "testing": 2,
-    "2": 2,
+PART_OF_WORD = {
+    **dict.fromkeys(("", "-1"), -1),
+    **dict.fromkeys(("train", "training", "0"), 0),
+    **dict.fromkeys(("val", "valid", "validation", "1"), 1),
+    **dict.fromkeys(("test", "testing", "2"), 2),
 }
+r"""What files write for the parts of a split, in lower case; -1 for none."""
 _PARTS = ("train", "val", "test")
 
 
@@ -144,13 +139,13 @@ def _parts_of_csv(dataset: Dataset, content: bytes, what: str) -> list[np.ndarra
         name, word = (row["id"] or "").strip(), (row["split"] or "").strip().lower()
         if name not in node:
             raise DataError(f"line {rows.line_num} of '{what}': there is no node '{name}'")
-        if word and word not in _WORDS:
+        if word not in PART_OF_WORD:
             raise DataError(
                 f"line {rows.line_num} of '{what}': 'split' must be train, val or test "
                 f"(got {word!r})"
             )
-        if word:
-            parts[_WORDS[word]].append(node[name])
+        if PART_OF_WORD[word] >= 0:
+            parts[PART_OF_WORD[word]].append(node[name])
     return [np.array(part, np.int64) for part in parts]
 
 

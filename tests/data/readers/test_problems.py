@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from meanmax.data.readers import OwnDataError, Problem, check, read_own
+from meanmax.data.readers import DataProblem, OwnDataError, check, read_own
 
 from . import graphs
 
@@ -91,7 +91,7 @@ WRONG = {
     "names for labels": (
         "id,f,label\n" + "".join(f"{n},1,name{n}\n" for n in range(21)),
         "0,1\n",
-        [("nodes.csv", None, "each of 21 labels stands at one node only")],
+        [("nodes.csv", None, "each of 21 labels occurs at one node only")],
     ),
     "two likely labels": (
         "id,f,y,target\na,1,x,x\n",
@@ -103,7 +103,7 @@ WRONG = {
     "twice the same node": (
         "id,f,label\na,1,x\nb,2,y\na,3,x\n",
         "a,b\n",
-        [("nodes.csv", 4, "node 'a' stands already on line 2")],
+        [("nodes.csv", 4, "node 'a' occurs already on line 2")],
     ),
     "a node without name": ("id,f,label\na,1,x\n,2,y\n", "a,a\n", [("nodes.csv", 3, "identifier")]),
     "cells": (
@@ -128,7 +128,7 @@ WRONG = {
     "empty": ("", "a,b\n", [("nodes.csv", None, "is empty")]),
     "blank": (" \n\n", "a,b\n", [("nodes.csv", None, "is empty")]),
     "empty edges": (NODES, "", [("edges.csv", None, "is empty")]),
-    "a column twice": ("id,f,f,label\na,1,2,x\n", "a,a\n", [("nodes.csv", 1, "'f' stands twice")]),
+    "a column twice": ("id,f,f,label\na,1,2,x\n", "a,a\n", [("nodes.csv", 1, "'f' occurs twice")]),
     "no column name": ("id,,label\na,1,x\n", "a,a\n", [("nodes.csv", 1, "has no name")]),
     "one class": ("id,f,label\na,1,x\nb,2,x\n", "a,b\n", [("nodes.csv", None, "one class 'x'")]),
     "split": (
@@ -206,7 +206,7 @@ NOTES = {
     "no labels": ("id,f\na,1\nb,1\nc,1\n", EDGES, None, "no node has a label"),
     "a class none": (NODES.replace("3,x", "3,none"), EDGES, None, "'none' is read as the name"),
     "a gap": (NODES.replace("3,x", "3,NaN"), EDGES, None, "'NaN' as label is read as none"),
-    "names": (NODES.replace("3,x", "3,z"), EDGES, None, "each of 3 labels stands at one node"),
+    "names": (NODES.replace("3,x", "3,z"), EDGES, None, "each of 3 labels occurs at one node"),
     "y": (NODES.replace("label", "Y"), EDGES, None, "'Y' is read as the label"),
     "y and label": (NODES.replace("f,", "y,"), EDGES, None, "'y' beside 'label' is read as a feat"),
     "no label": (
@@ -290,9 +290,9 @@ def test_control_characters_do_not_reach_the_terminal(tmp_path):
 
 
 def test_a_problem_reads_like_a_compilers():
-    problem = Problem("error", "edges.csv", 7, "no such node", "add it")
+    problem = DataProblem("error", "edges.csv", 7, "no such node", "add it")
     assert str(problem) == "edges.csv:7: no such node; add it"
-    assert str(Problem("note", "a.npz", None, "a", "b")) == "a.npz: a; b"
+    assert str(DataProblem("note", "a.npz", None, "a", "b")) == "a.npz: a; b"
 
 
 def test_gaps_in_many_columns_are_one_mass(tmp_path):
@@ -304,6 +304,6 @@ def test_gaps_in_many_columns_are_one_mass(tmp_path):
 
 
 def test_the_error_survives_the_way_between_processes():
-    error = OwnDataError([Problem("error", "edges.csv", 7, "no such node", "add it")])
+    error = OwnDataError([DataProblem("error", "edges.csv", 7, "no such node", "add it")])
     copy = pickle.loads(pickle.dumps(error))
     assert (type(copy), str(copy), copy.problems) == (OwnDataError, str(error), error.problems)

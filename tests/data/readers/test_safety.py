@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from meanmax.data.readers import OwnDataError, read_own, tables
+from meanmax.data.readers import OwnDataError, problems, read_own
 
 from . import graphs
 
@@ -164,7 +164,7 @@ def test_document_types_are_refused(text, tmp_path):
 
 @pytest.mark.parametrize("name", ["nodes.csv.gz", "a.graphml.gz", "a.json.gz"])
 def test_a_packed_bomb_stops_early(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "memory", lambda: 1 << 20)
+    monkeypatch.setattr(problems, "memory", lambda: 1 << 20)
     packed = gzip.compress(b" " * (64 << 20))
     path = graphs.write(tmp_path / "mine", {name: packed, "edges.csv": "a,b\n"})
     assert len(packed) < 1 << 19
@@ -173,7 +173,7 @@ def test_a_packed_bomb_stops_early(name, tmp_path, monkeypatch):
 
 
 def test_an_array_bomb_stops_before_it_is_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "memory", lambda: 1 << 20)
+    monkeypatch.setattr(problems, "memory", lambda: 1 << 20)
     arrays = {**graphs.benchmark_arrays(), "attr_matrix": np.zeros((4, 1 << 20))}
     np.savez_compressed(tmp_path / "a.npz", **arrays)
     with pytest.raises(OwnDataError, match="takes 33,.* bytes unpacked, more than half"):
@@ -199,7 +199,7 @@ def test_deep_json(tmp_path):
 
 @pytest.mark.parametrize("kind", ["attributes", "labels"])
 def test_tables_that_are_mostly_empty_stop_early(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "memory", lambda: 1 << 22)
+    monkeypatch.setattr(problems, "memory", lambda: 1 << 22)
     if kind == "attributes":
         nodes = [{"id": number, f"f{number}": 1} for number in range(1000)]
         text = json.dumps({"nodes": nodes, "edges": []})
@@ -218,7 +218,7 @@ def test_endless_identifiers(tmp_path):
 
 
 def test_short_identifiers_beside_a_long_one_stop_early(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "memory", lambda: 1 << 22)
+    monkeypatch.setattr(problems, "memory", lambda: 1 << 22)
     rows = "".join(f"{number},1\n" for number in range(1000))
     path = graphs.csv_folder(tmp_path, f"id,f\n{rows}{'b' * 1000},1\n", "0,1\n")
     with pytest.raises(OwnDataError, match="takes 4,004,000 bytes unpacked"):
@@ -238,7 +238,7 @@ def repacked(path):
 def test_a_deflated_pt_stops_before_it_is_unpacked(tmp_path, monkeypatch):
     path = repacked(graphs.tensors_file(tmp_path, x=torch.zeros(4, 1 << 18)))
     assert read_own(path).num_features == 1 << 18
-    monkeypatch.setattr(tables, "memory", lambda: 1 << 20)
+    monkeypatch.setattr(problems, "memory", lambda: 1 << 20)
     assert path.stat().st_size < 1 << 19
     with pytest.raises(OwnDataError, match="takes 4,.* bytes unpacked, more than half"):
         read_own(path)
@@ -254,7 +254,7 @@ REPEATED = {
 
 @pytest.mark.parametrize("kind", REPEATED)
 def test_parquet_of_one_repeated_value_stops_early(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "memory", lambda: 1 << 22)
+    monkeypatch.setattr(problems, "memory", lambda: 1 << 22)
     path = graphs.write(tmp_path / "mine", {"edges.csv": "a,b\n"})
     pyarrow.parquet.write_table(pa.table({"id": REPEATED[kind]}), path / "nodes.parquet")
     assert (path / "nodes.parquet").stat().st_size < 1 << 16

@@ -1,39 +1,60 @@
-r"""Checks of features, labels and edges that come as arrays."""
+r"""Graphs in arrays: :obj:`.npz` files, and :obj:`.pt` files of tensors."""
 
 from __future__ import annotations
 
 import io
+import re
+import warnings
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse
+import torch
+from torch import Tensor
 
-from meanmax.data.files import Progress, report
-from meanmax.data.readers.assemble import Edges, Labels, Nodes, Parts
-from meanmax.data.readers.columns import class_order, without_gaps
+from meanmax.data.files import Progress, read_npy, report
+from meanmax.data.matrices import csr_problem
+from meanmax.data.readers.assemble import (
+    EdgeColumns,
+    LabelColumns,
+    NodeColumns,
+    class_order,
+    without_gaps,
+)
 from meanmax.data.readers.problems import Diagnostics
-from meanmax.data.readers.tables import check_size, contents
 
 LARGEST = 2**31 - 1
+ADJACENCY = ("adj_data", "adj_indices", "adj_indptr", "adj_shape")
+SPARSE = ("attr_data", "attr_indices", "attr_indptr", "attr_shape")
+MASKS = ("train_mask", "val_mask", "test_mask")
+OTHERS = (
+    *("attr_matrix", "labels", "class_names", "node_names", "node_ids", "split", "weight"),
+    *("edges", "features", "graph_id", *MASKS),
+)
+TENSORS = ("x", "edge_index", "edge_weight", "y", *MASKS)
+_NPZ_ADVICE = "save plain arrays with numpy.savez"
+_PT_ADVICE = "save it with torch.save(data, path), data holding tensors only"
 
 
-class Arrays:
-    r"""The arrays of one file, by name, and where its problems go.
+class CheckedArrays:
+    r"""The arrays of one file, checked on access.
 
     Args:
-        file (str): The name of the file.
-        arrays (dict): numpy arrays without objects.
-        findings (Diagnostics): Where problems go.
+        arrays (dict): numpy arrays without objects, by name.
+        diagnostics (Diagnostics): Receives the problems of the file.
     """
 
-    def __init__(self, file: str, arrays: dict[str, np.ndarray], findings: Diagnostics) -> None:
-        self.file, self.arrays, self.findings = file, arrays, findings
+    def __init__(self, arrays: dict[str, np.ndarray], diagnostics: Diagnostics) -> None:
+        self.arrays, self.diagnostics = arrays, diagnostics
 
-    def fail(self, message: str, advice: str) -> Any:
-        r"""Ends with an error on this file."""
-        self.findings.fail(self.file, None, message, advice)
+    def __contains__(self, name: str) -> bool:
+        return name in self.arrays
+
+    def fail(self, message: str, advice: str) -> NoReturn:
+        r"""Raises with an error on this file."""
+        self.diagnostics.fail(message, advice)
 
     def get(self, name: str, kinds: str, dims: tuple[int, ...]) -> np.ndarray:
         r"""An array of one of the :obj:`kinds` of numpy types and numbers of dimensions."""
@@ -55,85 +76,94 @@ class Arrays:
             self.fail(f"{name!r} holds numbers beyond {LARGEST:,}", "number nodes from 0")
         return array.astype(np.int64)
 
-    def features(self, name: str) -> np.ndarray:
-        r"""A finite matrix as float32."""
-        array = self.get(name, "iufb", (2,))
-        if array.shape[1] == 0:
-            self.fail(f"{name!r} has no columns", "supply features of the nodes")
-        return self.finite(name, array)
-
-    def finite(self, name: str, array: np.ndarray) -> np.ndarray:
-        r"""Numbers as float32, each finite."""
+    def finite(self, name: str, dims: tuple[int, ...] = (1,)) -> np.ndarray:
+        r"""Numbers as float32; those that are not finite are reported."""
+        array = self.get(name, "iufb", dims)
         with np.errstate(over="ignore", invalid="ignore"):
             single: np.ndarray = np.ascontiguousarray(array, dtype=np.float32)
         wrong = np.argwhere(~np.isfinite(single))
-        self.findings.each(
-            self.file,
+        self.diagnostics.each(
             range(len(wrong)),
-            lambda _: None,
-            lambda row: f"{name!r} is not finite in 32 bits at {wrong[row].tolist()}",
+            lambda item: f"{name!r} is not finite in 32 bits at {wrong[item].tolist()}",
             "replace NaN and infinite entries",
         )
         return single
 
-    def weights(self, name: str, count: int) -> np.ndarray:
-        r"""One finite number >= 0 for each of :obj:`count` edges."""
-        array = self.get(name, "iufb", (1,))
-        if array.size != count:
-            self.fail(f"{name!r} has {array.size} entries for {count} edges", "save one per edge")
-        weight = self.finite(name, array)
-        negative = np.flatnonzero(weight < 0)
-        self.findings.each(
-            self.file,
-            negative,
-            lambda _: None,
-            lambda row: f"{name!r} is negative at edge {row} (got {weight[row]:g})",
+    def features(self, name: str) -> np.ndarray:
+        r"""A finite matrix as float32."""
+        x = self.finite(name, (2,))
+        if x.shape[1] == 0:
+            self.fail(f"{name!r} has no columns", "supply features of the nodes")
+        if x.shape[0] == 0:
+            self.fail("has no nodes", "save at least one row of features")
+        return x
+
+    def csr(self, names: tuple[str, ...]) -> Any:
+        r"""A sparse matrix from its :obj:`data`, :obj:`indices`, :obj:`indptr`, :obj:`shape`."""
+        data = self.finite(names[0])
+        indices, indptr, shape = (self.integers(name) for name in names[1:])
+        prefix = names[0].removesuffix("data")
+        problem = csr_problem(data, indices, indptr, shape, prefix)
+        self.diagnostics.stop_on_errors()  # entries that are not finite are reported one by one
+        if problem or shape.min() < 1:
+            self.fail(problem or f"'{prefix}shape' must not be empty", _NPZ_ADVICE)
+        return scipy.sparse.csr_array((data, indices, indptr), tuple(shape.tolist()))
+
+    def weights(self, name: str, count: int) -> np.ndarray | None:
+        r"""One finite number >= 0 for each of :obj:`count` edges, if there are weights."""
+        if name not in self:
+            return None
+        weight = self.finite(name)
+        if weight.size != count:
+            self.fail(f"{name!r} has {weight.size} entries for {count} edges", "save one per edge")
+        self.diagnostics.each(
+            np.flatnonzero(weight < 0),
+            lambda edge: f"{name!r} is negative at edge {edge} (got {weight[edge]:g})",
             "weights must be >= 0",
         )
         return weight
 
-    def ends(self, name: str, pairs: np.ndarray, num_nodes: int) -> None:
-        r"""Reports edges, :obj:`[m, 2]`, whose ends are not nodes."""
-        wrong = np.flatnonzero(((pairs < 0) | (pairs >= num_nodes)).any(1))
-        self.findings.each(
-            self.file,
-            wrong,
-            lambda _: None,
+    def edges(self, name: str, pairs: np.ndarray, num_nodes: int, weight: str) -> EdgeColumns:
+        r"""Edges from node numbers, :obj:`[num_edges, 2]`."""
+        self.diagnostics.each(
+            np.flatnonzero(((pairs < 0) | (pairs >= num_nodes)).any(1)),
             lambda row: (
                 f"{name!r}: edge {row} joins {pairs[row].tolist()}, "
                 f"and nodes are 0 to {num_nodes - 1}"
             ),
             "correct the edge, or supply features of all nodes",
         )
-        self.findings.stop_on_errors()
+        self.diagnostics.stop_on_errors()
+        source, target = np.ascontiguousarray(pairs.T)
+        return EdgeColumns(self.diagnostics, source, target, self.weights(weight, len(pairs)))
 
-    def labels(self, name: str, num_nodes: int, names: list[str] | None = None) -> Labels:
-        r"""Classes (integers with negative ones for none, or text with empty for none), or a
-        matrix of 0 and 1 with rows of NaN for none. No such array: nothing is labelled.
+    def labels(self, name: str, count: int, names: list[str] | None = None) -> LabelColumns:
+        r"""Labels of :obj:`count` nodes: classes (negative numbers or empty text for none), or a
+        matrix of 0 and 1 (rows of NaN for none). Without the array, nothing is labelled.
         """
-        if name not in self.arrays:
-            return Labels(np.full(num_nodes, -1, np.int64), ())
+        if name not in self:
+            return LabelColumns(np.full(count, -1, np.int64))
         array = self.get(name, "iufbU", (1, 2))
-        if array.shape[0] != num_nodes:
-            self.fail(f"{name!r} has {array.shape[0]} rows for {num_nodes} nodes",
-                      "save one row for each node, -1 where there is no label")  # fmt: skip
+        if array.shape[0] != count:
+            advice = "save one row for each node, -1 if it has no label"
+            self.fail(f"{name!r} has {array.shape[0]} rows for {count} nodes", advice)
         if array.ndim == 2 and array.shape[1] == 1 and array.dtype.kind in "iu":
             array = array[:, 0]  # PyG's graphs often carry y as a column
         if array.ndim == 2:
-            return self._several(name, array, names)
+            return self._indicators(name, array, names)
         if array.dtype.kind == "U":
-            return self._by_name(np.char.strip(array))
-        return self._classes(name, array, names)
+            return self._class_names(np.char.strip(array))
+        return self._class_numbers(name, array, names)
 
-    def _by_name(self, array: np.ndarray) -> Labels:
+    def _class_names(self, array: np.ndarray) -> LabelColumns:
         different, index = np.unique(array, return_inverse=True)
-        cells = without_gaps([str(cell) for cell in different], self.file, self.findings)
+        cells = without_gaps([str(cell) for cell in different], self.diagnostics)
         names = class_order(set(cells) - {""})
         number = {name: position for position, name in enumerate(names)}
         codes = np.array([number.get(cell, -1) for cell in cells], np.int64)
-        return Labels(codes[index], tuple(names))
+        return LabelColumns(codes[index], tuple(names))
 
-    def _classes(self, name: str, array: np.ndarray, names: list[str] | None) -> Labels:
+    def _class_numbers(self, name: str, array: np.ndarray, names: list[str] | None) -> LabelColumns:
         if array.dtype.kind == "f":
             array = np.where(np.isnan(array), -1.0, array)
             if not (np.isfinite(array) & (np.floor(array) == array)).all():
@@ -145,222 +175,260 @@ class Arrays:
         none = int(np.count_nonzero(values < 0))
         known = [int(value) for value in values[none:]]
         if names is not None and known and known[-1] < len(names):
-            return Labels(np.where(array < 0, -1, array), tuple(names))
-        return Labels(np.maximum(y - none, -1).astype(np.int64), tuple(map(str, known)))
+            return LabelColumns(np.where(array < 0, -1, array), tuple(names))
+        return LabelColumns(np.maximum(y - none, -1).astype(np.int64), tuple(map(str, known)))
 
-    def _several(self, name: str, array: np.ndarray, names: list[str] | None) -> Labels:
+    def _indicators(self, name: str, array: np.ndarray, names: list[str] | None) -> LabelColumns:
         if array.dtype.kind == "U" or array.shape[1] == 0:
             self.fail(f"{name!r} must be a column of classes or a matrix of 0 and 1", "save it so")
         with np.errstate(over="ignore", invalid="ignore"):
             y = np.array(array, np.float32, order="C")
         empty = np.isnan(y).all(1)
         wrong = np.argwhere((y != 0) & (y != 1) & ~empty.reshape(-1, 1))
-        self.findings.each(
-            self.file,
+        self.diagnostics.each(
             range(len(wrong)),
-            lambda _: None,
-            lambda row: (
-                f"{name!r} must be 0 or 1 (got {y[tuple(wrong[row])]:g} at {wrong[row].tolist()})"
+            lambda item: (
+                f"{name!r} must be 0 or 1 (got {y[tuple(wrong[item])]:g} at {wrong[item].tolist()})"
             ),
             "write 1 where a node has the label, and NaN in all of a row without labels",
         )
-        count = y.shape[1]
-        if names is None or len(names) != count:
-            names = [str(number) for number in range(count)]
-        return Labels(y, tuple(names))
+        if names is None or len(names) != y.shape[1]:
+            names = [str(number) for number in range(y.shape[1])]
+        return LabelColumns(y, tuple(names))
 
-    def split(self, name: str, num_nodes: int) -> np.ndarray | None:
-        r"""0 train, 1 validation, 2 test, negative for none; or nothing."""
-        if name not in self.arrays:
-            return None
-        split = self.integers(name)
-        if split.size != num_nodes or (split.size and split.max() > 2):
-            self.fail(f"{name!r} must hold 0 (train), 1 (val), 2 (test) or -1 for each node",
-                      "save it so")  # fmt: skip
+    def split(self, count: int) -> np.ndarray | None:
+        r"""0 train, 1 validation, 2 test, -1 none for each node, from :obj:`split` or three masks,
+        if they exist.
+        """
+        if "split" not in self:
+            return self._masks(count)
+        split = self.integers("split")
+        if split.size != count or (split.size and split.max() > 2):
+            message = "'split' must hold 0 (train), 1 (val), 2 (test) or -1 for each node"
+            self.fail(message, "save it so")
         codes: np.ndarray = np.maximum(split, -1)
         return codes
 
-    def masks(self, num_nodes: int) -> np.ndarray | None:
-        r"""The split by :obj:`train_mask`, :obj:`val_mask` and :obj:`test_mask`, if they exist."""
-        split = np.full(num_nodes, -1, np.int64)
-        names = [f"{part}_mask" for part in ("train", "val", "test")]
-        if not any(name in self.arrays for name in names):
+    def _masks(self, count: int) -> np.ndarray | None:
+        names = [name for name in MASKS if name in self]
+        masks = [self._mask(name, count) for name in names]
+        if not masks:
             return None
-        for part, name in enumerate(names):
-            if name not in self.arrays:
-                continue
-            if self.arrays[name].ndim == 2:
-                self.fail(f"{name!r} holds several splits (got {list(self.arrays[name].shape)})",
-                          f"save one of them, such as {name}[:, 0]")  # fmt: skip
-            mask = self.get(name, "iub", (1,))
-            if mask.size != num_nodes or (mask.size and not np.isin(mask, (0, 1)).all()):
-                self.fail(f"{name!r} must say true or false for each of {num_nodes} nodes",
-                          "save one split as vectors of truth values")  # fmt: skip
-            both = np.flatnonzero((split >= 0) & mask.astype(bool))
-            self._overlap(name, both, split, names)
-            split[mask.astype(bool)] = part
-        return split
+        split = np.full(count, -1, np.int64)
+        for part, mask in zip(map(MASKS.index, names), masks, strict=True):
+            split[mask] = part
 
-    def _overlap(self, name: str, both: np.ndarray, split: np.ndarray, names: list[str]) -> None:
-        self.findings.each(
-            self.file,
-            both,
-            lambda _: None,
-            lambda row: f"node {row} is in {name!r} and in {names[split[row]]!r}",
+        def describe(node: int) -> str:
+            first, second, *_ = (
+                name for name, mask in zip(names, masks, strict=True) if mask[node]
+            )
+            return f"node {node} is in {second!r} and in {first!r}"
+
+        self.diagnostics.each(
+            np.flatnonzero(np.sum(masks, axis=0) > 1),
+            describe,
             "keep each node in one part of the split",
         )
+        return split
 
-    def ids(self, name: str, num_nodes: int) -> np.ndarray | None:
+    def _mask(self, name: str, count: int) -> np.ndarray:
+        if self.arrays[name].ndim == 2:
+            message = f"{name!r} holds several splits (got {list(self.arrays[name].shape)})"
+            self.fail(message, f"save one of them, such as {name}[:, 0]")
+        mask = self.get(name, "iub", (1,))
+        if mask.size != count or (mask.size and not np.isin(mask, (0, 1)).all()):
+            message = f"{name!r} must say true or false for each of {count} nodes"
+            self.fail(message, "save one split as vectors of truth values")
+        return mask.astype(bool)
+
+    def ids(self, name: str, count: int) -> np.ndarray | None:
         r"""Identifiers of the nodes, each once, if they were saved."""
-        if name not in self.arrays:
+        if name not in self:
             return None
         ids = self.get(name, "iuU", (1,)).astype(str)
-        if ids.size != num_nodes or np.unique(ids).size != ids.size:
-            self.fail(f"{name!r} must hold a different identifier for each of {num_nodes} nodes",
-                      "correct or remove it")  # fmt: skip
+        if ids.size != count or np.unique(ids).size != ids.size:
+            message = f"{name!r} must hold a different identifier for each of {count} nodes"
+            self.fail(message, "correct or remove it")
         return ids
 
 
-BENCHMARK = ("adj_data", "adj_indices", "adj_indptr", "adj_shape")
-SPARSE = ("attr_data", "attr_indices", "attr_indptr", "attr_shape")
-OTHERS = (
-    *("attr_matrix", "labels", "class_names", "node_names", "node_ids", "split", "weight"),
-    *("edges", "features", "graph_id", "train_mask", "val_mask", "test_mask"),
-)
-_ADVICE = "save plain arrays with numpy.savez"
-
-
-def read_npz(path: Path, findings: Diagnostics, progress: Progress | None) -> Parts:
-    r"""Reads the keys it knows and no others; pickled objects are refused, never loaded.
+def read_npz(
+    path: Path, diagnostics: Diagnostics, progress: Progress | None
+) -> tuple[NodeColumns, EdgeColumns]:
+    r"""Reads the arrays with known names, and no others; pickled objects are never loaded.
 
     Args:
         path (Path): The file.
-        findings (Diagnostics): Where problems go.
-        progress (callable, optional): Told the arrays read.
+        diagnostics (Diagnostics): Receives its problems.
+        progress (callable, optional): Called with the number of arrays read.
     """
-    arrays = Arrays(path.name, _load(path, findings, progress), findings)
-    keys = arrays.arrays.keys()
-    if keys >= set(BENCHMARK):
-        nodes, edges = _read_benchmark(arrays)
-    elif keys >= {"edges", "features"}:
-        nodes, edges = _read_several(arrays)
-    else:
-        arrays.fail(
-            f"has neither {', '.join(BENCHMARK)} nor 'edges' and 'features' "
-            f"(of known keys it has {sorted(keys)})",
-            "save one of the two sets of arrays",
-        )
-    return Parts(path.stem, nodes, edges)
-
-
-def _load(path: Path, findings: Diagnostics, progress: Progress | None) -> dict[str, np.ndarray]:
-    data = contents(path, findings, progress)
-    known = (*BENCHMARK, *SPARSE, *OTHERS)
-    arrays: dict[str, np.ndarray] = {}
-    with findings.parsing(path.name, ".npz file", _ADVICE):
+    data = diagnostics.read(path, progress)
+    found: dict[str, np.ndarray] = {}
+    with diagnostics.parsing(".npz file", _NPZ_ADVICE):
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            members = {entry.filename: entry for entry in archive.infolist()}
-            wanted = [name for name in known if f"{name}.npy" in members]
-            sizes = [members[f"{name}.npy"].file_size for name in wanted]
-            check_size(path.name, sum(sizes), findings)
-            for number, name in enumerate(wanted, start=1):
-                with archive.open(f"{name}.npy") as stream:
-                    arrays[name] = _load_array(name, stream.read(), path.name, findings)
-                report(progress, f"unpacking {path.name}", number, len(wanted))
-    return arrays
+            sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
+            known = [name for name in (*ADJACENCY, *SPARSE, *OTHERS) if f"{name}.npy" in sizes]
+            diagnostics.check_size(sum(sizes[f"{name}.npy"] for name in known))
+            for number, name in enumerate(known, start=1):
+                array = read_npy(archive.read(f"{name}.npy"), name)
+                found[name] = np.array(array, array.dtype.newbyteorder("="), order="C")
+                report(progress, f"unpacking {path.name}", number, len(known))
+    arrays = CheckedArrays(found, diagnostics)
+    if found.keys() >= set(ADJACENCY):
+        return _read_matrices(arrays)
+    if found.keys() >= {"edges", "features"}:
+        return _read_edge_list(arrays)
+    arrays.fail(
+        f"has neither {', '.join(ADJACENCY)} nor 'edges' and 'features' "
+        f"(of known keys it has {sorted(found)})",
+        "save one of the two sets of arrays",
+    )
 
 
-def _load_array(name: str, data: bytes, file: str, findings: Diagnostics) -> np.ndarray:
-    try:
-        array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
-    except ValueError as error:
-        if "pickle" not in str(error):
-            raise
-        message = f"{name!r} holds pickled Python objects, which are refused as unsafe"
-        findings.fail(file, None, message, "save it as numbers or as an array of strings")
-    return np.array(array, array.dtype.newbyteorder("="), order="C")
-
-
-def _read_benchmark(arrays: Arrays) -> tuple[Nodes, Edges]:
-    adjacency = _csr(arrays, BENCHMARK)
+def _read_matrices(arrays: CheckedArrays) -> tuple[NodeColumns, EdgeColumns]:
+    adjacency = arrays.csr(ADJACENCY)
     count = adjacency.shape[0]
     if adjacency.shape[0] != adjacency.shape[1]:
-        arrays.fail(f"'adj_shape' must be square (got {list(adjacency.shape)})", _ADVICE)
-    if "attr_matrix" in arrays.arrays:
+        arrays.fail(f"'adj_shape' must be square (got {list(adjacency.shape)})", _NPZ_ADVICE)
+    if "attr_matrix" in arrays:
         x: Any = arrays.features("attr_matrix")
     elif arrays.arrays.keys() >= set(SPARSE):
-        x = _csr(arrays, SPARSE)
+        x = arrays.csr(SPARSE)
     else:
-        arrays.fail("has neither 'attr_matrix' nor 'attr_data' and its companions: no features",
-                    "save features of the nodes")  # fmt: skip
+        message = "has neither 'attr_matrix' nor 'attr_data' and its companions: no features"
+        arrays.fail(message, "save features of the nodes")
     if x.shape[0] != count:
-        arrays.fail(f"has features of {x.shape[0]} nodes in a graph of {count}", _ADVICE)
-    nodes = _nodes(arrays, x)
+        arrays.fail(f"has features of {x.shape[0]} nodes in a graph of {count}", _NPZ_ADVICE)
     entries = adjacency.tocoo()
-    source, target = entries.row.astype(np.int64), entries.col.astype(np.int64)
-    weight = arrays.weights("adj_data", source.size)
-    weighted = bool((weight != 1).any())
-    return nodes, Edges(arrays.file, source, target, weight if weighted else None)
+    pairs = np.stack([entries.row, entries.col], axis=1).astype(np.int64)
+    edges = arrays.edges("adj_indices", pairs, count, "adj_data")
+    if edges.weight is not None and (edges.weight == 1).all():
+        edges.weight = None
+    return _read_nodes(arrays, x), edges
 
 
-def _csr(arrays: Arrays, names: tuple[str, ...]) -> Any:
-    """Checked here: scipy trusts its index arrays, and wrong ones lead its C code astray."""
-    data = arrays.finite(names[0], arrays.get(names[0], "iufb", (1,)))
-    indices, indptr, shape = (arrays.integers(name) for name in names[1:])
-    if shape.size != 2 or shape.min(initial=1) < 1 or shape[0] != indptr.size - 1:
-        arrays.fail(f"{names[3]!r} does not fit {names[2]!r}", _ADVICE)
-    if indptr[0] != 0 or indptr[-1] != indices.size or (np.diff(indptr) < 0).any():
-        arrays.fail(f"{names[2]!r} must rise from 0 to the number of entries", _ADVICE)
-    if data.size != indices.size or not _within(indices, int(shape[1])):
-        arrays.fail(f"{names[1]!r} must name one column of {shape[1]} for each entry", _ADVICE)
-    arrays.findings.stop_on_errors()
-    return scipy.sparse.csr_array((data, indices, indptr), tuple(shape.tolist()))
-
-
-def _within(indices: np.ndarray, end: int) -> bool:
-    return not indices.size or (0 <= int(indices.min()) and int(indices.max()) < end <= LARGEST)
-
-
-def _read_several(arrays: Arrays) -> tuple[Nodes, Edges]:
+def _read_edge_list(arrays: CheckedArrays) -> tuple[NodeColumns, EdgeColumns]:
     x = arrays.features("features")
     pairs = arrays.integers("edges", (2,))
     if pairs.shape[1] != 2:
-        arrays.fail(f"'edges' must have two columns (got {list(pairs.shape)})",
-                    "save a row of source and target for each edge")  # fmt: skip
-    arrays.ends("edges", pairs, x.shape[0])
-    weight = arrays.weights("weight", len(pairs)) if "weight" in arrays.arrays else None
-    nodes = _nodes(arrays, x)
-    if "graph_id" in arrays.arrays:
+        message = f"'edges' must have two columns (got {list(pairs.shape)})"
+        arrays.fail(message, "save a row of source and target for each edge")
+    edges = arrays.edges("edges", pairs, x.shape[0], "weight")
+    nodes = _read_nodes(arrays, x)
+    if "graph_id" in arrays:
         nodes.graph_ptr = _graph_ptr(arrays, pairs, nodes.count)
-    source, target = np.ascontiguousarray(pairs.T)
-    return nodes, Edges(arrays.file, source, target, weight)
+    return nodes, edges
 
 
-def _nodes(arrays: Arrays, x: Any) -> Nodes:
+def _read_nodes(arrays: CheckedArrays, x: Any) -> NodeColumns:
     count = int(x.shape[0])
-    if not count:
-        arrays.fail("has no nodes", "save at least one row of features")
     names = None
-    if "class_names" in arrays.arrays:
+    if "class_names" in arrays:
         names = [str(name) for name in arrays.get("class_names", "iuU", (1,))]
     labels = arrays.labels("labels", count, names)
-    ids = arrays.ids("node_ids" if "node_ids" in arrays.arrays else "node_names", count)
-    split = arrays.split("split", count)
-    return Nodes(arrays.file, x, labels, ids, arrays.masks(count) if split is None else split)
+    ids = arrays.ids("node_ids" if "node_ids" in arrays else "node_names", count)
+    return NodeColumns(arrays.diagnostics, x, labels, ids, arrays.split(count))
 
 
-def _graph_ptr(arrays: Arrays, pairs: np.ndarray, count: int) -> np.ndarray:
+def _graph_ptr(arrays: CheckedArrays, pairs: np.ndarray, count: int) -> np.ndarray:
     graph = arrays.integers("graph_id")
     if graph.size != count or (np.diff(graph) < 0).any():
-        arrays.fail("'graph_id' must hold a number for each node, rising from graph to graph",
-                    "sort nodes by graph")  # fmt: skip
-    across = np.flatnonzero(graph[pairs[:, 0]] != graph[pairs[:, 1]])
-    arrays.findings.each(
-        arrays.file,
-        across,
-        lambda _: None,
+        message = "'graph_id' must hold a number for each node, rising from graph to graph"
+        arrays.fail(message, "sort nodes by graph")
+    arrays.diagnostics.each(
+        np.flatnonzero(graph[pairs[:, 0]] != graph[pairs[:, 1]]),
         lambda row: f"edge {row} joins nodes of two graphs ({pairs[row].tolist()})",
         "give all nodes of a graph the same 'graph_id'",
     )
-    starts = np.flatnonzero(np.diff(graph, prepend=graph[0] - 1))
-    return np.append(starts, count)
+    return np.append(np.flatnonzero(np.diff(graph, prepend=graph[0] - 1)), count)
+
+
+def read_tensors(
+    path: Path, diagnostics: Diagnostics, progress: Progress | None
+) -> tuple[NodeColumns, EdgeColumns]:
+    r"""Reads a PyG :obj:`Data`, or a dictionary of tensors: :obj:`x`, :obj:`edge_index`, :obj:`y`
+    and, if they exist, :obj:`edge_weight` and the three masks. Nothing but tensors and PyG's own
+    containers is ever unpickled.
+
+    Args:
+        path (Path): The file.
+        diagnostics (Diagnostics): Receives its problems.
+        progress (callable, optional): Called with the bytes read.
+    """
+    data = diagnostics.read(path, progress)
+    if not data.startswith(b"PK\x03\x04"):
+        diagnostics.fail("is not a file of torch.save", _PT_ADVICE)
+    tensors = _load_tensors(data, diagnostics)
+    report(progress, f"unpacking {path.name}", len(data), len(data))
+    arrays = CheckedArrays(_to_numpy(tensors, diagnostics), diagnostics)
+    missing = [name for name in ("x", "edge_index") if name not in arrays]
+    if missing:
+        arrays.fail(f"holds no tensor {' and no '.join(map(repr, missing))}", _PT_ADVICE)
+    x = arrays.features("x")
+    pairs = arrays.integers("edge_index", (2,))
+    if pairs.shape[0] != 2:
+        message = f"'edge_index' must be [2, num_edges] (got {list(pairs.shape)})"
+        arrays.fail(message, _PT_ADVICE)
+    edges = arrays.edges("edge_index", pairs.T, len(x), "edge_weight")
+    labels = arrays.labels("y", len(x))
+    return NodeColumns(diagnostics, x, labels, split=arrays.split(len(x))), edges
+
+
+def _load_tensors(data: bytes, diagnostics: Diagnostics) -> dict[Any, Any]:
+    """The tensors by name. No method of an object that the file has filled is called."""
+    from torch_geometric.data import Data
+    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+    from torch_geometric.data.storage import GlobalStorage
+
+    # A Data of tensors consists of these. Leaving the block below would also remove what others
+    # have admitted before.
+    admitted = {Data, DataEdgeAttr, DataTensorAttr, GlobalStorage}
+    admitted -= set(torch.serialization.get_safe_globals())
+    with diagnostics.parsing("file of tensors", _PT_ADVICE), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about versions and formats of files that are refused
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            diagnostics.check_size(sum(entry.file_size for entry in archive.infolist()))
+        with torch.serialization.safe_globals(list(admitted)):
+            try:
+                saved = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+            except Exception as error:
+                _refuse_objects(str(error), diagnostics)
+                raise
+    if isinstance(saved, Data):
+        store = saved.__dict__.get("_store")
+        saved = store.__dict__.get("_mapping") if isinstance(store, GlobalStorage) else None
+    return saved if isinstance(saved, dict) else {}
+
+
+def _refuse_objects(reason: str, diagnostics: Diagnostics) -> None:
+    """torch's own message explains how to run what it refuses, which nobody should do."""
+    if "weights_only" in reason:
+        name = re.search(r"(?:GLOBAL|class|function)[: ]+([\w.]*\w)", reason)
+        shown = f" ({name[1][:100]})" if name else ""
+        message = f"holds objects other than tensors{shown}; nothing was run"
+        diagnostics.fail(message, _PT_ADVICE)
+
+
+def _to_numpy(tensors: dict[Any, Any], diagnostics: Diagnostics) -> dict[str, np.ndarray]:
+    arrays: dict[str, np.ndarray] = {}
+    for name in TENSORS:
+        value = tensors.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, Tensor) or not _is_plain(value):
+            advice = "save it with .contiguous(), or .to_dense() if it is sparse"
+            diagnostics.fail(f"{name!r} is not a plain, dense tensor", advice)
+        with diagnostics.parsing(f"tensor {name!r}", _PT_ADVICE):
+            value = value.detach()
+            arrays[name] = (value.float() if value.dtype == torch.bfloat16 else value).numpy()
+    unused = sorted(str(name) for name in tensors if name not in TENSORS)
+    if unused:
+        diagnostics.note(f"{', '.join(unused[:8])} not used", f"known are {', '.join(TENSORS)}")
+    return arrays
+
+
+def _is_plain(value: Tensor) -> bool:
+    """Dense, in memory, and not a small storage that strides repeat to an endless tensor."""
+    if value.layout != torch.strided or value.device.type != "cpu" or value.is_quantized:
+        return False
+    return value.numel() * value.element_size() <= value.untyped_storage().nbytes()

@@ -1,148 +1,123 @@
-r"""Graphs whose nodes and edges carry attributes, as networkx keeps them."""
+r"""Graphs whose nodes and edges have attributes: GraphML and node-link JSON.
+
+networkx reads both formats as well, but knows no lines to report problems on, merges repeated
+edges, and stops at the first value that does not fit its declared type.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from xml.parsers import expat
 
 import numpy as np
-import pyarrow as pa
 
 from meanmax.data.files import Progress, report
-from meanmax.data.readers.assemble import Parts
+from meanmax.data.readers.assemble import EdgeColumns, NodeColumns
 from meanmax.data.readers.columns import IDS, WEIGHTS, read_edges, read_nodes, role
 from meanmax.data.readers.problems import Diagnostics
-from meanmax.data.readers.tables import LARGE, Table, check_size, contents
+from meanmax.data.readers.tables import LARGE, Table, pa
 
 CELL_BYTES = 32
+_GRAPHML_ADVICE = "write it again, for example with networkx.write_graphml"
+_JSON_ADVICE = "write it with json.dump(networkx.node_link_data(graph), file)"
 
 
 @dataclass
-class AttributedGraph:
-    r"""Rows of nodes (with :obj:`id`) and of edges (with :obj:`source` and :obj:`target`), and the
-    lines they begin on, if the format has lines.
-    """
-
-    nodes: list[dict[str, Any]] = field(default_factory=list)
-    edges: list[dict[str, Any]] = field(default_factory=list)
-    node_lines: list[int] = field(default_factory=list)
-    edge_lines: list[int] = field(default_factory=list)
-    directed: bool = False
-
-
-def read_attributed(path: Path, graph: AttributedGraph, findings: Diagnostics) -> Parts:
-    r"""Turns rows into the columns of :func:`read_nodes` and :func:`read_edges`. Attributes of an
-    edge other than its weight are left alone, as programs add ids and colours of their own.
+class AttributedItems:
+    r"""All nodes or all edges of a file.
 
     Args:
-        path (Path): The file.
-        graph (AttributedGraph): What it holds.
-        findings (Diagnostics): Where problems go.
+        rows (list): The attributes of each item, its :obj:`id` or ends among them.
+        lines (list): The line that each begins on, if the format has lines.
     """
-    if not graph.nodes:
-        findings.fail(path.name, None, "has no nodes", "write a node for each node")
-    names = dict.fromkeys(name for row in graph.nodes for name in row)
-    extra = [name for name in names if name != "id" and name.lower() in IDS]
-    for name in extra:  # the identifier is the format's own
-        names.pop(name)
-    _leave_out_empty(path.name, graph, names, findings)
-    nodes = read_nodes(
-        Table(
-            path.name,
-            _columns(path.name, graph.nodes, list(names), findings),
-            _lines(graph.node_lines),
-            "node",
-        ),
-        findings,
-    )
-    assert nodes.ids is not None
-    names = dict.fromkeys(name for row in graph.edges for name in row)
-    ends = ["source", "target"]
-    weight = next((name for name in names if name.lower() in WEIGHTS), None)
-    columns = _columns(path.name, graph.edges, ends + ([weight] if weight else []), findings)
-    if weight:
-        columns["weight"] = columns.pop(weight)
-    edges = read_edges(
-        Table(path.name, columns, _lines(graph.edge_lines), "edge"), nodes.ids, findings
-    )
-    edges.says_directed = graph.directed
-    return Parts(path.name.split(".")[0], nodes, edges)
 
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
 
-def _leave_out_empty(
-    file: str, graph: AttributedGraph, names: dict[str, None], findings: Diagnostics
-) -> None:
-    """Programs such as yEd write a description and an address of every node, mostly empty."""
-    filled = {name for row in graph.nodes for name in row if row[name] not in ("", None)}
-    empty = [name for name in names if name not in filled and role(name) == "feature"]
-    for name in empty:
-        names.pop(name)
-    if empty:
-        shown = ", ".join(map(repr, empty[:8]))
-        findings.note(file, None, f"{shown} of all nodes empty, not used", "fill in what matters")
-
-
-def _columns(
-    file: str, rows: list[dict[str, Any]], names: list[str], findings: Diagnostics
-) -> dict[str, Any]:
-    """As text: one column may hold 1, 1.5 and "" in different rows."""
-    # Every node might have an attribute that no other has, and most cells be empty.
-    check_size(file, CELL_BYTES * len(rows) * len(names), findings)
-    return {name: pa.array([_cell(row.get(name)) for row in rows], LARGE) for name in names}
+    def table(self, names: dict[str, str], item: str, diagnostics: Diagnostics) -> Table:
+        r"""The attributes :obj:`names`, renamed, as columns of text: one column may hold 1, 1.5 and
+        "" in different rows.
+        """
+        # Every node might have an attribute of its own, and most cells be empty.
+        diagnostics.check_size(CELL_BYTES * len(self.rows) * len(names))
+        columns = {
+            new: pa.array([_cell(row.get(old)) for row in self.rows], LARGE)
+            for old, new in names.items()
+        }
+        lines = (lambda: np.array(self.lines, np.int64)) if self.lines else None
+        return Table(diagnostics, columns, lines, item)
 
 
 def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    # A lone half of a surrogate pair, which JSON can hold, is no character.
-    return str(value).encode("utf-8", "replace").decode()
+    # JSON can hold half of a surrogate pair, which is no character.
+    return "" if value is None else str(value).encode("utf-8", "replace").decode()
 
 
-def _lines(lines: list[int]) -> Callable[[], np.ndarray] | None:
-    return (lambda: np.array(lines, np.int64)) if lines else None
+def _read_items(
+    nodes: AttributedItems, edges: AttributedItems, directed: bool, diagnostics: Diagnostics
+) -> tuple[NodeColumns, EdgeColumns]:
+    """Attributes of an edge other than its weight are ignored: programs add ids and colours."""
+    if not nodes.rows:
+        diagnostics.fail("has no nodes", "write a node for each node")
+    names = dict.fromkeys(name for row in nodes.rows for name in row)
+    # The identifier is the format's own.
+    names = {name: None for name in names if name == "id" or name.lower() not in IDS}
+    filled = {name for row in nodes.rows for name in row if row[name] not in ("", None)}
+    empty = [name for name in names if name not in filled and role(name) == "feature"]
+    if empty:  # yEd writes a description and an address of every node
+        shown = ", ".join(map(repr, empty[:8]))
+        diagnostics.note(f"{shown} of all nodes empty, not used", "fill in what matters")
+    used = {name: name for name in names if name not in empty}
+    node_columns = read_nodes(nodes.table(used, "node", diagnostics))
+    assert node_columns.ids is not None
+    names = dict.fromkeys(name for row in edges.rows for name in row)
+    weight = next((name for name in names if name.lower() in WEIGHTS), None)
+    used = {"source": "source", "target": "target"} | ({weight: "weight"} if weight else {})
+    edge_columns = read_edges(edges.table(used, "edge", diagnostics), node_columns.ids)
+    edge_columns.says_directed = directed
+    return node_columns, edge_columns
 
 
-def read_graphml(path: Path, findings: Diagnostics, progress: Progress | None) -> Parts:
-    r"""Reads nodes and edges with their :obj:`<data>`; a document type is refused, because entities
-    are what makes XML unsafe. Keys without a name, in which yEd keeps its drawing, are not used.
+def read_graphml(
+    path: Path, diagnostics: Diagnostics, progress: Progress | None
+) -> tuple[NodeColumns, EdgeColumns]:
+    r"""Reads nodes and edges with their :obj:`<data>`. A document type is refused, because entities
+    make XML unsafe. Keys without a name, which yEd uses for its drawing, are ignored.
 
     Args:
         path (Path): The file.
-        findings (Diagnostics): Where problems go.
-        progress (callable, optional): Told the bytes read.
+        diagnostics (Diagnostics): Receives its problems.
+        progress (callable, optional): Called with the bytes read.
     """
-    data = contents(path, findings, progress)
-    reader = _Reader(path.name, findings)
-    advice = "write it anew, for example with networkx.write_graphml"
-    with findings.parsing(path.name, "GraphML file", advice):
-        reader.parser.Parse(data, True)
+    data = diagnostics.read(path, progress)
+    parser = _GraphMLParser(diagnostics)
+    with diagnostics.parsing("GraphML file", _GRAPHML_ADVICE):
+        parser.parser.Parse(data, True)
     report(progress, f"parsing {path.name}", len(data), len(data))
-    if reader.graphs != 1:
-        findings.fail(path.name, None, f"must hold one graph (got {reader.graphs})", advice)
-    if reader.nameless:
-        message = f"data of keys without attr.name ({', '.join(sorted(reader.nameless)[:8])})"
-        findings.note(
-            path.name, None, f"{message} are not used", "give the key a name if they matter"
-        )
-    return read_attributed(path, reader.graph, findings)
+    if parser.graphs != 1:
+        diagnostics.fail(f"must hold one graph (got {parser.graphs})", _GRAPHML_ADVICE)
+    if parser.nameless:
+        keys = ", ".join(sorted(parser.nameless)[:8])
+        message = f"data of keys without attr.name ({keys}) are not used"
+        diagnostics.note(message, "give the key a name if they matter")
+    return _read_items(parser.items["node"], parser.items["edge"], parser.directed, diagnostics)
 
 
-class _Reader:
-    """Keeps the innermost node or edge, and the text of the attribute that is being read."""
+class _GraphMLParser:
+    """Handlers for expat. They keep the open nodes and edges, and the text of an attribute."""
 
-    def __init__(self, file: str, findings: Diagnostics) -> None:
-        self.file, self.findings = file, findings
-        self.graph = AttributedGraph()
-        self.graphs = 0
+    def __init__(self, diagnostics: Diagnostics) -> None:
+        self.diagnostics = diagnostics
+        self.items = {"node": AttributedItems(), "edge": AttributedItems()}
+        self.graphs, self.directed = 0, False
         self.names: dict[str, str] = {}
         self.nameless: set[str] = set()
-        self.defaults: dict[tuple[str, str], str] = {}
-        self.open: list[tuple[str, dict[str, Any]]] = []
-        self.key: tuple[str, str] | None = None  # of a <key> that is open: domain and name
+        self.defaults: dict[tuple[str, str], str] = {}  # by kind of item and name
+        self.open: list[dict[str, Any]] = []
+        self.key: tuple[str, str] | None = None  # of the open <key>: kind of item and name
         self.data: str | None = None
         self.text: list[str] = []
         self.parser = expat.ParserCreate(namespace_separator=" ")
@@ -153,124 +128,102 @@ class _Reader:
         self.parser.StartDoctypeDeclHandler = self.refuse
         self.parser.EntityDeclHandler = self.refuse
 
-    def refuse(self, *declaration: object) -> None:
-        """Entities can blow a few lines up to gigabytes, or name other files."""
-        line = self.parser.CurrentLineNumber
+    def refuse(self, *declaration: object) -> NoReturn:
+        """Entities can expand a few lines to gigabytes, or name other files."""
         message = "holds a document type or entity, which is refused as unsafe"
-        self.findings.fail(self.file, line, message, "remove the <!DOCTYPE …> declaration")
+        line = self.parser.CurrentLineNumber
+        self.diagnostics.fail(message, "remove the <!DOCTYPE …> declaration", line)
 
     def start(self, element: str, attributes: dict[str, str]) -> None:
         tag, line = element.split(" ")[-1], self.parser.CurrentLineNumber
         self.text.clear()
         if tag == "graph":
             self.graphs += 1
-            self.graph.directed |= attributes.get("edgedefault") == "directed"
+            self.directed |= attributes.get("edgedefault") == "directed"
         elif tag == "key":
-            self._declare(attributes)
-        elif tag == "node":
-            row = {"id": attributes.get("id", "")}
-            self.graph.nodes.append(row)
-            self.graph.node_lines.append(line)
-            self.open.append((tag, row))
-        elif tag == "edge":
-            row = {"source": attributes.get("source", ""), "target": attributes.get("target", "")}
-            self.graph.edges.append(row)
-            self.graph.edge_lines.append(line)
-            self.open.append((tag, row))
+            key, name = attributes.get("id", ""), attributes.get("attr.name")
+            if name is None:
+                self.nameless.add(key)
+            else:
+                self.names[key] = name
+                self.key = attributes.get("for", "all"), name
+        elif tag in self.items:
+            fields = ("id",) if tag == "node" else ("source", "target")
+            self.open.append({name: attributes.get(name, "") for name in fields})
+            self.items[tag].rows.append(self.open[-1])
+            self.items[tag].lines.append(line)
         elif tag == "hyperedge":
-            self.findings.fail(self.file, line, "holds a hyperedge", "write edges of two nodes")
+            self.diagnostics.fail("holds a hyperedge", "write edges of two nodes", line)
         elif tag == "data":
             key = attributes.get("key", "")
             self.data = None if key in self.nameless else self.names.get(key, key)
-
-    def _declare(self, attributes: dict[str, str]) -> None:
-        key, name = attributes.get("id", ""), attributes.get("attr.name")
-        if name is None:
-            self.nameless.add(key)
-        else:
-            self.names[key] = name
-            self.key = attributes.get("for", "all"), name
 
     def end(self, element: str) -> None:
         tag = element.split(" ")[-1]
         text = "".join(self.text).strip()
         if tag == "data" and self.data is not None:
             if self.open:
-                self.open[-1][1].setdefault(self.data, text)
+                self.open[-1].setdefault(self.data, text)
             self.data = None
         elif tag == "default" and self.key is not None:
             self.defaults[self.key] = text
         elif tag == "key":
             self.key = None
-        elif tag in ("node", "edge"):
-            self._fill_in(*self.open.pop())
+        elif tag in self.items:
+            row = self.open.pop()
+            for (kind, name), value in self.defaults.items():
+                if kind in (tag, "all"):
+                    row.setdefault(name, value)
         self.text.clear()
 
-    def _fill_in(self, tag: str, row: dict[str, Any]) -> None:
-        for (domain, name), value in self.defaults.items():
-            if domain in (tag, "all"):
-                row.setdefault(name, value)
 
-
-_ADVICE = "write it with json.dump(networkx.node_link_data(graph), file)"
-
-
-def read_node_link(path: Path, findings: Diagnostics, progress: Progress | None) -> Parts:
+def read_node_link(
+    path: Path, diagnostics: Diagnostics, progress: Progress | None
+) -> tuple[NodeColumns, EdgeColumns]:
     r"""Reads :obj:`{"nodes": [{"id": …, …}], "edges": [{"source": …, "target": …}]}`; older
-    versions of networkx say :obj:`links` for :obj:`edges`.
+    versions of networkx write :obj:`links` for :obj:`edges`.
 
     Args:
         path (Path): The file.
-        findings (Diagnostics): Where problems go.
-        progress (callable, optional): Told the bytes read.
+        diagnostics (Diagnostics): Receives its problems.
+        progress (callable, optional): Called with the bytes read.
     """
-    data = contents(path, findings, progress)
+    data = diagnostics.read(path, progress)
     try:
         content = json.loads(data)
     except json.JSONDecodeError as error:
-        findings.fail(path.name, error.lineno, f"is not JSON ({error.msg})", _ADVICE)
+        diagnostics.fail(f"is not JSON ({error.msg})", _JSON_ADVICE, error.lineno)
     except (ValueError, RecursionError) as error:
-        findings.fail(path.name, None, f"is not readable JSON ({str(error)[:100]})", _ADVICE)
+        diagnostics.fail(f"is not readable JSON ({str(error)[:100]})", _JSON_ADVICE)
     report(progress, f"parsing {path.name}", len(data), len(data))
     if not isinstance(content, dict):
-        findings.fail(path.name, None, f"holds a {type(content).__name__}, not a graph", _ADVICE)
-    edges = _rows(path.name, content, "edges" if "edges" in content else "links", findings)
-    graph = AttributedGraph(
-        nodes=_rows(path.name, content, "nodes", findings),
-        edges=edges,
-        directed=content.get("directed") is True,
-    )
-    _check_cells(path.name, graph.nodes, "node", ("id",), findings)
-    _check_cells(path.name, graph.edges, "edge", ("source", "target"), findings)
-    findings.stop_on_errors()
-    return read_attributed(path, graph, findings)
+        diagnostics.fail(f"holds a {type(content).__name__}, not a graph", _JSON_ADVICE)
+    items = []
+    for key, wrong_in in (
+        ("nodes", _wrong_node),
+        ("edges" if "edges" in content else "links", _wrong_edge),
+    ):
+        rows = content.get(key)
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            diagnostics.fail(f"has no list of objects {key!r}", _JSON_ADVICE)
+        wrong = [problem for n, row in enumerate(rows, 1) for problem in wrong_in(n, row)]
+        advice = "write one number or text per attribute"
+        diagnostics.each(range(len(wrong)), wrong.__getitem__, advice)
+        items.append(AttributedItems(rows))
+    diagnostics.stop_on_errors()
+    nodes, edges = items
+    return _read_items(nodes, edges, content.get("directed") is True, diagnostics)
 
 
-def _rows(
-    file: str, content: dict[str, Any], key: str, findings: Diagnostics
-) -> list[dict[str, Any]]:
-    rows = content.get(key)
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        findings.fail(file, None, f"has no list of objects {key!r}", _ADVICE)
-    return rows
+def _wrong_node(number: int, row: dict[str, Any]) -> list[str]:
+    """Nested values would be taken for text."""
+    wrong = [] if "id" in row else [f"node {number} has no 'id'"]
+    nested = (name for name in row if isinstance(row[name], list | dict))
+    return wrong + [f"node {number}: {name[:40]!r} holds several values" for name in nested]
 
 
-def _check_cells(
-    file: str,
-    rows: list[dict[str, Any]],
-    item: str,
-    needed: tuple[str, ...],
-    findings: Diagnostics,
-) -> None:
-    """Nested values would otherwise be taken for text."""
-    wrong: list[str] = []
-    for number, row in enumerate(rows, start=1):
-        wrong += [f"{item} {number} has no {name!r}" for name in needed if name not in row]
-        nested = (name for name in row if isinstance(row[name], list | dict))
-        if item == "node":
-            wrong += [f"{item} {number}: {name[:40]!r} holds several values" for name in nested]
-        else:
-            wrong += [f"{item} {number}: {name!r} is no identifier" for name in nested
-                      if name in needed]  # fmt: skip
-    advice = "write one number or text per attribute"
-    findings.each(file, range(len(wrong)), lambda _: None, lambda row: wrong[row], advice)
+def _wrong_edge(number: int, row: dict[str, Any]) -> list[str]:
+    ends = ("source", "target")
+    wrong = [f"edge {number} has no {name!r}" for name in ends if name not in row]
+    nested = (name for name in ends if isinstance(row.get(name), list | dict))
+    return wrong + [f"edge {number}: {name!r} is no identifier" for name in nested]

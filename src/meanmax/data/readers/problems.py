@@ -1,27 +1,31 @@
-r"""What is wrong with a person's files, where, and what to do about it."""
+r"""Problems in a user's files: where they are, what they are and how to fix them."""
 
 from __future__ import annotations
 
+import gzip
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
+from pathlib import Path
 from typing import Literal, NoReturn
 
 import numpy as np
 
-from meanmax.data.files import DataError
+from meanmax.data.files import DataError, Progress, reason_of, report
 
 SHOWN = 5
 LISTED = 20
+PIECE = 1 << 24
 
 
 @dataclass(frozen=True)
-class Problem:
-    r"""One thing to repair (:obj:`"error"`) or to know (:obj:`"note"`).
+class DataProblem:
+    r"""One thing to fix (:obj:`"error"`) or to know (:obj:`"note"`).
 
     Args:
-        severity (str): Whether the data cannot be read with it, or can.
+        severity (str): An error prevents reading the data, a note does not.
         file (str): The name of the file.
         line (int, optional): Its line, counted from 1; :obj:`None` in files without lines.
         message (str): What was found.
@@ -40,94 +44,142 @@ class Problem:
 
 
 class OwnDataError(DataError):
-    r"""Own files that cannot be read as a graph. The message shows the first few problems.
+    r"""A user's files cannot be read as a graph. The message shows the first few problems.
 
     Attributes:
         problems (tuple): All errors that were found.
     """
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[DataProblem]) -> None:
         self.problems = tuple(problems)
         shown = [str(problem) for problem in self.problems[:SHOWN]]
         if len(self.problems) > SHOWN:
             shown.append(f"and {len(self.problems) - SHOWN} more; 'meanmax data check' lists them")
         super().__init__("\n".join(shown))
 
-    def __reduce__(self) -> tuple[type[OwnDataError], tuple[tuple[Problem, ...]]]:
-        return type(self), (self.problems,)  # on its way from a worker process
+    def __reduce__(self) -> tuple[type[OwnDataError], tuple[tuple[DataProblem, ...]]]:
+        return type(self), (self.problems,)  # to be sent from a worker process
 
 
+@dataclass
 class Diagnostics:
-    r"""Collects problems while files are read, so that all of them are found and not only one."""
+    r"""Collects the problems of a file, so that reading can continue and find all of them.
 
-    def __init__(self) -> None:
-        self.problems: list[Problem] = []
+    Args:
+        file (str): The file that problems are reported for.
+        problems (list): All problems so far, those of other files included.
+    """
 
-    @property
-    def errors(self) -> list[Problem]:
-        r"""Those with which the data cannot be read."""
-        return [problem for problem in self.in_order() if problem.severity == "error"]
+    file: str
+    problems: list[DataProblem] = field(default_factory=list)
 
-    @property
-    def notes(self) -> list[Problem]:
-        r"""Those that only may surprise."""
-        return [problem for problem in self.in_order() if problem.severity == "note"]
+    def of(self, file: str) -> Diagnostics:
+        r"""The same list of problems, for reports on another file."""
+        return Diagnostics(file, self.problems)
 
-    def in_order(self) -> list[Problem]:
-        r"""Errors before notes, each file's together and by line."""
+    def in_order(self) -> list[DataProblem]:
+        r"""All problems: errors before notes, grouped by file and sorted by line."""
         files = list(dict.fromkeys(problem.file for problem in self.problems))
 
-        def place(problem: Problem) -> tuple[str, int, float]:
+        def place(problem: DataProblem) -> tuple[str, int, float]:
             line = inf if problem.line is None else problem.line
             return problem.severity, files.index(problem.file), line
 
         return sorted(self.problems, key=place)
 
-    def error(self, file: str, line: int | None, message: str, advice: str) -> None:
-        r"""Notes what has to be repaired, and goes on."""
-        self.problems.append(Problem("error", file, line, _printable(message), advice))
+    def error(self, message: str, advice: str, line: int | None = None) -> None:
+        r"""Records an error, and continues."""
+        self._add("error", message, advice, line)
 
-    def note(self, file: str, line: int | None, message: str, advice: str) -> None:
-        r"""Notes what is allowed but may surprise."""
-        self.problems.append(Problem("note", file, line, _printable(message), advice))
+    def note(self, message: str, advice: str, line: int | None = None) -> None:
+        r"""Records something that is allowed but may be unexpected."""
+        self._add("note", message, advice, line)
 
-    def fail(self, file: str, line: int | None, message: str, advice: str) -> NoReturn:
-        r"""Notes an error after which nothing more can be looked at."""
-        self.error(file, line, message, advice)
-        raise OwnDataError(self.errors)
+    def fail(self, message: str, advice: str, line: int | None = None) -> NoReturn:
+        r"""Records an error after which nothing more can be checked, and raises."""
+        self.error(message, advice, line)
+        self.stop_on_errors()
+        raise AssertionError("unreachable")
 
     def each(
         self,
-        file: str,
-        rows: Sequence[int] | np.ndarray,
-        line: Callable[[int], int | None],
+        items: Sequence[int] | np.ndarray,
         describe: Callable[[int], str],
         advice: str,
+        line: Callable[[int], int | None] = lambda item: None,
     ) -> None:
-        r"""An error for each of many rows: the first twenty, then how many more there are."""
-        for row in rows[:LISTED]:
-            self.error(file, line(int(row)), describe(int(row)), advice)
-        if len(rows) > LISTED:
-            message = f"and {len(rows) - LISTED:,} more of this kind"
-            self.error(file, line(int(rows[LISTED])), message, advice)
+        r"""Records an error for each of the first twenty items, then the number of the others.
+
+        Args:
+            items (sequence): The wrong items, such as row numbers.
+            describe (callable): The message for an item.
+            advice (str): What to do.
+            line (callable, optional): The line of an item.
+        """
+        for item in items[:LISTED]:
+            self.error(describe(int(item)), advice, line(int(item)))
+        if len(items) > LISTED:
+            message = f"and {len(items) - LISTED:,} more of this kind"
+            self.error(message, advice, line(int(items[LISTED])))
 
     def stop_on_errors(self) -> None:
         r"""Raises if there are errors so far."""
-        if self.errors:
-            raise OwnDataError(self.errors)
+        errors = [problem for problem in self.in_order() if problem.severity == "error"]
+        if errors:
+            raise OwnDataError(errors)
 
     @contextmanager
-    def parsing(self, file: str, kind: str, advice: str) -> Iterator[None]:
-        r"""Turns whatever another library raises over a broken file into the one clear error."""
+    def parsing(self, kind: str, advice: str) -> Iterator[None]:
+        r"""Turns every exception of the block into an error on a file of this :obj:`kind`."""
         try:
             yield
         except OwnDataError:
             raise
         except Exception as error:  # parsers document no closed list of what they raise
-            reason = " ".join(str(error).split())[:200] or type(error).__name__
-            self.fail(file, None, f"is not a readable {kind} ({reason})", advice)
+            self.fail(f"is not a readable {kind} ({reason_of(error)})", advice)
+
+    def check_size(self, size: int) -> None:
+        r"""Fails if so many bytes would fill more than half of the memory."""
+        if size > memory() // 2:
+            self.fail(
+                f"takes {size:,} bytes unpacked, more than half of this machine's memory",
+                "use a smaller file, or a machine with more memory",
+            )
+
+    def read(self, path: Path, progress: Progress | None = None) -> bytes:
+        r"""Reads the file, and unpacks it if its name ends in :obj:`.gz`.
+
+        Args:
+            path (Path): The file.
+            progress (callable, optional): Called with the bytes read.
+        """
+        packed = path.suffix == ".gz"
+        pieces: list[bytes] = []
+        done = 0
+        with self.parsing("file", "check that it exists, is complete and may be read"):
+            size = path.stat().st_size
+            self.check_size(size)
+            with gzip.open(path) if packed else path.open("rb") as stream:
+                while piece := stream.read(PIECE):
+                    pieces.append(piece)
+                    done += len(piece)
+                    self.check_size(done)
+                    total = None if packed else max(size, done)
+                    report(progress, f"reading {path.name}", done, total)
+            report(progress, f"reading {path.name}", done, done)
+        return b"".join(pieces)
+
+    def _add(
+        self, severity: Literal["error", "note"], message: str, advice: str, line: int | None
+    ) -> None:
+        # Messages quote files; a control character would reach the terminal.
+        printable = "".join(sign if sign.isprintable() else "?" for sign in message)
+        self.problems.append(DataProblem(severity, self.file, line, printable, advice))
 
 
-def _printable(text: str) -> str:
-    """Messages quote files: a control character in one would reach the terminal."""
-    return "".join(sign if sign.isprintable() else "?" for sign in text)
+def memory() -> int:
+    r"""Bytes of memory, 16 GiB if the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 34

@@ -1,94 +1,18 @@
-r"""One entrance to all formats of a person's own graph."""
+r"""Reads a user's graph in any of the supported formats."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 
 from meanmax.data.dataset import Dataset
 from meanmax.data.files import Progress
-from meanmax.data.readers.arrays import read_npz
-from meanmax.data.readers.assemble import Edges, Nodes, Parts, assemble
-from meanmax.data.readers.attributed import read_graphml, read_node_link
-from meanmax.data.readers.columns import edge_columns, read_edges, read_nodes
-from meanmax.data.readers.problems import Diagnostics, OwnDataError, Problem
-from meanmax.data.readers.saved_tensors import read_saved_tensors
-from meanmax.data.readers.tables import Table, check_names, read_parquet, read_rows
+from meanmax.data.readers.arrays import read_npz, read_tensors
+from meanmax.data.readers.assemble import EdgeColumns, NodeColumns, assemble
+from meanmax.data.readers.problems import DataProblem, Diagnostics, OwnDataError
 
-SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
-
-
-def read_folder(folder: Path, findings: Diagnostics, progress: Progress | None) -> Parts:
-    r"""Reads :obj:`edges` and :obj:`nodes`, each as csv, tsv, gzipped or parquet.
-
-    Args:
-        folder (Path): Where they lie.
-        findings (Diagnostics): Where problems go.
-        progress (callable, optional): Told the bytes read.
-    """
-    nodes_file = _find(folder, "nodes", findings)
-    edges_file = _find(folder, "edges", findings)
-    if nodes_file is None or edges_file is None:
-        raise OwnDataError(findings.errors)
-    nodes = _read_nodes(nodes_file, findings, progress)
-    edges = _read_edges(edges_file, nodes, findings, progress)
-    return Parts(folder.resolve().name, nodes, edges)
-
-
-def _find(folder: Path, stem: str, findings: Diagnostics) -> Path | None:
-    found = [
-        folder / (stem + suffix) for suffix in SUFFIXES if (folder / (stem + suffix)).is_file()
-    ]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(path.name for path in found)
-        findings.error(folder.name, None, f"holds {names}", "keep one of them")
-        return None
-    columns = {
-        "nodes": "a row for each node: id, features, label (a graph without features or labels "
-        "cannot be learned from)",
-        "edges": "a row for each edge: source, target",
-    }[stem]
-    message = f"the folder holds no {stem}.csv (nor {', '.join(SUFFIXES[1:])})"
-    findings.error(folder.name, None, message, f"add one with {columns}")
-    return None
-
-
-def _read_nodes(path: Path, findings: Diagnostics, progress: Progress | None) -> Nodes:
-    if path.suffix == ".parquet":
-        return read_nodes(read_parquet(path, findings), findings)
-    rows = read_rows(path, findings, progress)
-    check_names(path.name, rows.first, findings)
-    return read_nodes(rows.table(rows.first, header=True), findings)
-
-
-def _read_edges(
-    path: Path, nodes: Nodes, findings: Diagnostics, progress: Progress | None
-) -> Edges:
-    assert nodes.ids is not None
-    if path.suffix == ".parquet":
-        table = read_parquet(path, findings)
-        names, header = edge_columns(list(table.columns), path.name, findings)
-        table = Table(path.name, dict(zip(names, table.columns.values(), strict=True)))
-        return read_edges(table, nodes.ids, findings)
-    rows = read_rows(path, findings, progress)
-    names, header = edge_columns(rows.first, path.name, findings)
-    check_names(path.name, names, findings)
-    return read_edges(rows.table(names, header), nodes.ids, findings, named=header)
-
-
-Reader = Callable[[Path, Diagnostics, Progress | None], Parts]
-READERS: dict[str, Reader] = {
-    ".npz": read_npz,
-    ".graphml": read_graphml,
-    ".graphml.gz": read_graphml,
-    ".json": read_node_link,
-    ".json.gz": read_node_link,
-    ".pt": read_saved_tensors,
-    ".pth": read_saved_tensors,
-}
+TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
+FILES = (".npz", ".graphml", ".graphml.gz", ".json", ".json.gz", ".pt", ".pth")
 
 
 def read_own(
@@ -104,15 +28,15 @@ def read_own(
         progress (callable, optional): Called as :obj:`progress(what, done, total)`.
 
     Raises:
-        OwnDataError: If there is anything to repair; it shows the first problems with their lines.
+        OwnDataError: If there is anything to fix; it shows the first problems with their lines.
     """
-    return _read(Path(path), directed, Diagnostics(), progress)
+    return _read(Path(path), directed, Diagnostics(str(path)), progress)
 
 
 def check(
     path: str | PathLike[str], *, directed: bool = False, progress: Progress | None = None
-) -> list[Problem]:
-    r"""Everything that is wrong with a graph's files or worth knowing about them, errors first.
+) -> list[DataProblem]:
+    r"""All problems of a graph's files, errors first.
 
     Args:
         path (str or PathLike): The folder or file.
@@ -124,7 +48,7 @@ def check(
 
 def read_and_check(
     path: str | PathLike[str], *, directed: bool = False, progress: Progress | None = None
-) -> tuple[Dataset | None, list[Problem]]:
+) -> tuple[Dataset | None, list[DataProblem]]:
     r"""The data set, if there are no errors, and all problems, errors first.
 
     Args:
@@ -132,29 +56,72 @@ def read_and_check(
         directed (bool, optional): See :func:`read_own`. (default: :obj:`False`)
         progress (callable, optional): Called as :obj:`progress(what, done, total)`.
     """
-    findings = Diagnostics()
+    diagnostics = Diagnostics(str(path))
     try:
-        dataset = _read(Path(path), directed, findings, progress)
+        dataset = _read(Path(path), directed, diagnostics, progress)
     except OwnDataError:
         dataset = None
-    return dataset, findings.in_order()
+    return dataset, diagnostics.in_order()
 
 
-def _read(path: Path, directed: bool, findings: Diagnostics, progress: Progress | None) -> Dataset:
-    return assemble(_reader(path, findings)(path, findings, progress), directed, findings)
-
-
-def _reader(path: Path, findings: Diagnostics) -> Reader:
-    if path.is_dir():
-        return read_folder
-    known = ", ".join(READERS)
+def _read(
+    path: Path, directed: bool, diagnostics: Diagnostics, progress: Progress | None
+) -> Dataset:
     if not path.exists():
-        findings.fail(str(path), None, "there is no such folder or file", "check the path")
+        diagnostics.fail("there is no such folder or file", "check the path")
     stem, dot, ending = path.name.partition(".")
-    if stem in ("edges", "nodes") and dot + ending in SUFFIXES:
-        return lambda file, *rest: read_folder(file.parent, *rest)
-    for suffix, reader in READERS.items():
-        if path.name.lower().endswith(suffix):
-            return reader
-    advice = f"known are folders with edges.csv and nodes.csv, and {known}"
-    findings.fail(path.name, None, "is of a kind that cannot be read", advice)
+    if not path.is_dir() and stem in ("edges", "nodes") and dot + ending in TABLES:
+        path = path.parent
+    if path.is_dir():
+        columns = _read_folder(path, diagnostics.of(path.name), progress)
+        return assemble(path.resolve().name, *columns, directed)
+    diagnostics = diagnostics.of(path.name)
+    suffix = next((known for known in FILES if path.name.lower().endswith(known)), "")
+    if suffix == ".npz":
+        return assemble(path.stem, *read_npz(path, diagnostics, progress), directed)
+    if suffix in (".pt", ".pth"):
+        return assemble(path.stem, *read_tensors(path, diagnostics, progress), directed)
+    if suffix:
+        from meanmax.data.readers.attributed import read_graphml, read_node_link  # needs pyarrow
+
+        reader = read_graphml if suffix.startswith(".graphml") else read_node_link
+        return assemble(stem, *reader(path, diagnostics, progress), directed)
+    advice = f"known are folders with edges.csv and nodes.csv, and {', '.join(FILES)}"
+    diagnostics.fail("is of a kind that cannot be read", advice)
+
+
+def _read_folder(
+    folder: Path, diagnostics: Diagnostics, progress: Progress | None
+) -> tuple[NodeColumns, EdgeColumns]:
+    from meanmax.data.readers.columns import edge_columns, read_edges, read_nodes  # needs pyarrow
+    from meanmax.data.readers.tables import read_table
+
+    nodes_file = _find(folder, "nodes", diagnostics)
+    edges_file = _find(folder, "edges", diagnostics)
+    diagnostics.stop_on_errors()
+    assert nodes_file is not None and edges_file is not None
+    file = diagnostics.of(nodes_file.name)
+    nodes = read_nodes(read_table(nodes_file, file, progress, lambda first: (first, True)))
+    assert nodes.ids is not None
+    file = diagnostics.of(edges_file.name)
+    table = read_table(edges_file, file, progress, lambda first: edge_columns(first, file))
+    return nodes, read_edges(table, nodes.ids)
+
+
+def _find(folder: Path, stem: str, diagnostics: Diagnostics) -> Path | None:
+    paths = (folder / (stem + suffix) for suffix in TABLES)
+    found = [path for path in paths if path.is_file()]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(path.name for path in found)
+        diagnostics.error(f"holds {names}", "keep one of them")
+        return None
+    columns = {
+        "nodes": "a row for each node: id, features, label (a graph without features or labels "
+        "cannot be learned from)",
+        "edges": "a row for each edge: source, target",
+    }[stem]
+    message = f"the folder holds no {stem}.csv (nor {', '.join(TABLES[1:])})"
+    diagnostics.error(message, f"add one with {columns}")
+    return None

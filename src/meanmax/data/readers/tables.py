@@ -1,11 +1,9 @@
-r"""Rows of a csv or tsv file, read fast, with the lines they stand on."""
+r"""Tables from csv, tsv and Parquet files as Arrow columns that know the lines of their rows."""
 
 from __future__ import annotations
 
 import csv
-import gzip
 import io
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,35 +13,41 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet
 
-from meanmax.data.files import Progress, report
+from meanmax.data.files import Progress, optional, report
 from meanmax.data.readers.problems import Diagnostics
 
+_FEATURE = "reading a graph from tables, GraphML or JSON"
+pa = optional("pyarrow", _FEATURE)
+pc = optional("pyarrow.compute", _FEATURE)
+
 GOOD, MISSING, TEXT = 0, 1, 2
-LARGE = pa.large_string()  # strings of one column may pass 2 GiB
-EXACT = {16: 2**11, 32: 2**24, 64: 2**53}  # below, floats of so many bits hold every integer
-_TRUTH = {"true": 1.0, "false": 0.0}
+LARGE = pa.large_string()  # the strings of a column may exceed 2 GiB
+EXACT = {16: 2**11, 32: 2**24, 64: 2**53}  # floats of so many bits hold all integers below
+BLOCK = 1 << 22
+WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT96": 12}  # other numbers and texts have 8
+
+Naming = Callable[[list[str]], tuple[list[str], bool]]
+r"""From the cells of the first row to the names of the columns, and whether it is a header."""
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    r"""Columns of one file.
+    r"""The columns of one file.
 
     Args:
-        file (str): The name of the file.
+        diagnostics (Diagnostics): Receives the problems of the file.
         columns (dict): An Arrow array for each name, all of one length.
-        lines (callable, optional): The line of each row, worked out when first asked for.
-        item (str): What a row is called where there are no lines.
+        lines (callable, optional): Computes the line of each row, on first use.
+        item (str): What a row is called in files without lines.
+        named (bool): Whether the file names its columns.
     """
 
-    file: str
+    diagnostics: Diagnostics
     columns: dict[str, Any]
     lines: Callable[[], np.ndarray] | None = None
     item: str = "row"
+    named: bool = True
 
     @property
     def rows(self) -> int:
@@ -57,100 +61,96 @@ class Table:
         lines = self.lines()
         return int(lines[row]) if row < len(lines) else None
 
+    def cell(self, name: str, row: int) -> str:
+        r"""The beginning of a cell, for messages; empty if it is missing."""
+        value = self.columns[name][row].as_py()
+        return "" if value is None else str(value)[:60]
+
     def place(self, row: int) -> str:
-        r"""What to put before a message on a row of a file without lines."""
+        r"""What precedes a message on a row of a file without lines."""
         return "" if self.lines is not None else f"{self.item} {row + 1}: "
 
+    def each(self, rows: np.ndarray, describe: Callable[[int], str], advice: str) -> None:
+        r"""Reports an error for each of the rows. See :meth:`Diagnostics.each`."""
+        self.diagnostics.each(rows, lambda row: self.place(row) + describe(row), advice, self.line)
 
-def check_names(file: str, names: list[str], findings: Diagnostics) -> None:
-    r"""Stops if columns have no name, or one name stands twice."""
-    for name, count in Counter(names).items():
-        if not name:
-            findings.fail(file, 1, "a column has no name", "name every column in the first line")
-        if count > 1:
-            findings.fail(file, 1, f"column {name!r} stands twice", "give columns different names")
+    def texts(self, name: str) -> Any:
+        r"""A column as an Arrow array of trimmed strings, :obj:`""` where a value is missing or
+        NaN; integral floats are written without a fraction.
+        """
+        column = _plain(self.columns[name])
+        kind = column.type
+        if pa.types.is_floating(kind):
+            column = _whole(pc.if_else(pc.is_nan(column), pa.scalar(None, kind), column))
+        elif not (kind == LARGE or _is_number(kind) or pa.types.is_null(kind)):
+            message = f"column {name!r} holds {kind}, neither text nor numbers"
+            self.diagnostics.fail(message, "write it as text or as numbers")
+        return pc.utf8_trim_whitespace(pc.fill_null(column.cast(LARGE), ""))
+
+    def names(self, name: str) -> Any:
+        r"""The :meth:`texts` of a column of names, each on one line: a line break most likely
+        comes from a stray quotation mark.
+        """
+        column = self.texts(name)
+        broken = pc.match_substring_regex(column, r"[\r\n]").to_numpy(zero_copy_only=False)
+        self.each(
+            np.flatnonzero(broken),
+            lambda row: f"{name!r} has a line break (got {column[row].as_py()[:40]!r})",
+            "look for a stray quotation mark, or write the cell on one line",
+        )
+        return column
+
+    def check_exact(self, name: str) -> None:
+        r"""Fails if a column of identifiers holds floats too large to tell integers apart."""
+        column = self.columns[name]
+        if pa.types.is_floating(column.type) and not _is_exact(column):
+            message = (
+                f"column {name!r} holds {column.type} numbers too large to tell integers apart"
+            )
+            self.diagnostics.fail(message, "write identifiers as integers or as text")
+
+    def numbers(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        r"""A column as float64, and for each cell whether it is :obj:`GOOD`, :obj:`MISSING` or
+        :obj:`TEXT`.
+        """
+        column = _plain(self.columns[name])
+        if _is_number(column.type):
+            state = np.where(column.is_null().to_numpy(zero_copy_only=False), MISSING, GOOD)
+            values = pc.fill_null(column.cast(pa.float64(), safe=False), 0.0)
+            return values.to_numpy(zero_copy_only=False), state.astype(np.int8)
+        if column.type != LARGE:  # dates, for example
+            fill = MISSING if pa.types.is_null(column.type) else TEXT
+            return np.zeros(len(column)), np.full(len(column), fill, np.int8)
+        try:
+            values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+            if column.null_count == 0:
+                return values, np.zeros(len(column), np.int8)
+        except pa.ArrowInvalid:
+            pass
+        coded = pc.fill_null(column, "").dictionary_encode()
+        cells = [_number(cell) for cell in coded.dictionary.to_pylist()]
+        index = coded.indices.to_numpy(zero_copy_only=False)
+        values = np.array([value for value, _ in cells], np.float64)
+        return values[index], np.array([state for _, state in cells], np.int8)[index]
+
+    def floats(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        r"""The :meth:`numbers` of a column in float32, infinite where they exceed its range."""
+        values, state = self.numbers(name)
+        with np.errstate(over="ignore"):
+            return values.astype(np.float32), state
 
 
-def check_identifiers(table: Table, name: str, findings: Diagnostics) -> None:
-    r"""Stops if a column holds floats so large that different identifiers may look alike."""
-    column = table.columns[name]
-    if pa.types.is_floating(column.type) and not _is_exact(column):
-        message = f"column {name!r} holds {column.type} numbers too large to tell integers apart"
-        findings.fail(table.file, None, message, "write identifiers as integers or as text")
-
-
-def check_one_line(table: Table, name: str, column: Any, findings: Diagnostics) -> None:
-    r"""Reports cells of several lines among the :func:`texts` of a column: most likely a
-    quotation mark too many has joined them.
-    """
-    broken = pc.match_substring_regex(column, r"[\r\n]").to_numpy(zero_copy_only=False)
-    findings.each(
-        table.file,
-        np.flatnonzero(broken),
-        table.line,
-        lambda row: f"{table.place(row)}{name!r} has a line break (got {_start(column, row)!r})",
-        "look for a stray quotation mark, or write the cell on one line",
-    )
-
-
-def has_decimal_comma(cell: Any) -> bool:
+def has_decimal_comma(cell: str) -> bool:
     r"""Whether a cell would be a number with a point instead of its comma."""
-    return re.fullmatch(r"\s*[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?\s*", str(cell)) is not None
-
-
-def texts(column: Any) -> Any | None:
-    r"""A column as an Arrow array of trimmed strings, :obj:`""` where a value is missing or NaN;
-    whole floats lose their fraction. :obj:`None` if it holds neither text nor numbers.
-    """
-    column = _plain(column)
-    kind = column.type
-    if pa.types.is_floating(kind):
-        column = pc.if_else(pc.is_nan(column), pa.scalar(None, kind), column)
-        column = _whole(column)
-    elif not (_is_text(kind) or _is_number(kind) or pa.types.is_null(kind)):
-        return None
-    filled = pc.fill_null(column.cast(LARGE), "")
-    return pc.utf8_trim_whitespace(filled)
-
-
-def numbers(column: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    r"""A column as float64 and, for each cell, whether it is :obj:`GOOD`, :obj:`MISSING` or
-    :obj:`TEXT`. :obj:`None` if it holds neither text nor numbers.
-    """
-    column = _plain(column)
-    if pa.types.is_null(column.type):
-        return np.zeros(len(column)), np.full(len(column), MISSING, np.int8)
-    if _is_number(column.type):
-        state = np.where(column.is_null().to_numpy(zero_copy_only=False), MISSING, GOOD)
-        values = pc.fill_null(column.cast(pa.float64(), safe=False), 0.0)
-        return values.to_numpy(zero_copy_only=False), state.astype(np.int8)
-    if not _is_text(column.type):
-        return None
-    try:
-        values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
-        if column.null_count == 0:
-            return values, np.zeros(len(column), np.int8)
-    except pa.ArrowInvalid:
-        pass
-    return _numbers_one_by_one(column)
-
-
-def _numbers_one_by_one(column: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Each different cell is looked at once."""
-    coded = pc.fill_null(column.cast(LARGE), "").dictionary_encode()
-    cells = [_number(cell) for cell in coded.dictionary.to_pylist()]
-    values = np.array([value for value, _ in cells], np.float64)
-    state = np.array([state for _, state in cells], np.int8)
-    index = coded.indices.to_numpy(zero_copy_only=False)
-    return values[index], state[index]
+    return re.fullmatch(r"\s*[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?\s*", cell) is not None
 
 
 def _number(cell: str) -> tuple[float, int]:
-    cell = cell.strip()
+    cell = cell.strip().lower()
     if not cell:
         return 0.0, MISSING
-    if cell.lower() in _TRUTH:
-        return _TRUTH[cell.lower()], GOOD
+    if cell in ("true", "false"):
+        return float(cell == "true"), GOOD
     try:
         return (0.0, TEXT) if "_" in cell else (float(cell), GOOD)
     except ValueError:
@@ -178,190 +178,102 @@ def _is_exact(column: Any) -> bool:
     return pc.all(pc.or_(small, pc.is_nan(column))).as_py() is not False
 
 
-def _start(column: Any, row: int) -> str:
-    return str(column[row].as_py())[:40]
-
-
-def _is_text(kind: Any) -> bool:
-    return bool(pa.types.is_large_string(kind))
-
-
 def _is_number(kind: Any) -> bool:
     types = pa.types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
 
 
-_ENCODED = "save the file as UTF-8"
-
-
-def as_utf8(file: str, data: bytes, findings: Diagnostics) -> bytes:
-    r"""The text without byte order mark and with a last newline; lines that are not UTF-8 are
-    reported, and go on with marks for what could not be read.
+def read_table(
+    path: Path, diagnostics: Diagnostics, progress: Progress | None, naming: Naming
+) -> Table:
+    r"""Reads a Parquet file, or cells separated by commas, semicolons or tabs; gzipped if the name
+    ends in :obj:`.gz`. Rows of another length than the first are reported and left out.
 
     Args:
-        file (str): The name of the file.
-        data (bytes): Its content.
-        findings (Diagnostics): Where problems go.
+        path (Path): The file.
+        diagnostics (Diagnostics): Receives its problems.
+        progress (callable, optional): Called with the bytes read.
+        naming (callable): Names the columns.
     """
+    if path.suffix == ".parquet":
+        return _read_parquet(path, diagnostics, naming)
+    data = _as_utf8(diagnostics.read(path, progress), diagnostics)
+    first = next((line.strip().decode() for line in io.BytesIO(data) if line.strip()), "")
+    if not first:
+        diagnostics.fail("is empty", "write a line of column names and the rows")
+    delimiter = "\t" if ".tsv" in path.suffixes else max(",;\t", key=first.count)
+    text = _Delimited(data, delimiter)
+    text.check_quotes(diagnostics)
+    with diagnostics.parsing("table", "repair it, or export it again as csv in UTF-8"):
+        columns, wrong = text.parse(path.name, progress)
+    text.report_ragged(wrong, diagnostics)
+    if not len(columns[0]):
+        diagnostics.stop_on_errors()
+    cells = [str(column[0].as_py()).strip() for column in columns]
+    names, header = _checked_names(cells, diagnostics, naming)
+
+    @cache
+    def lines() -> np.ndarray:
+        every = np.fromiter(text.lines(), np.int64)
+        skipped = [row.number - 1 for row in wrong if row.number <= every.size]
+        return np.delete(every, skipped)[int(header) :]
+
+    pairs = zip(names, columns, strict=True)
+    named = {name: column.slice(int(header)) for name, column in pairs}
+    return Table(diagnostics, named, lines, named=header)
+
+
+def _checked_names(
+    first: list[str], diagnostics: Diagnostics, naming: Naming
+) -> tuple[list[str], bool]:
+    names, header = naming(first)
+    for name, count in Counter(names).items():
+        if not name:
+            diagnostics.fail("a column has no name", "name every column in the first line", 1)
+        if count > 1:
+            diagnostics.fail(f"column {name!r} occurs twice", "give columns different names", 1)
+    return names, header
+
+
+def _as_utf8(data: bytes, diagnostics: Diagnostics) -> bytes:
+    """The text without byte order mark and with a last newline. Lines that are not UTF-8 are
+    reported, and continue with replacement characters."""
+    advice = "save the file as UTF-8"
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        findings.fail(file, 1, "is encoded as UTF-16", _ENCODED)
+        diagnostics.fail("is encoded as UTF-16", advice, 1)
     data = data.removeprefix(b"\xef\xbb\xbf")
     if b"\0" in data:
         line = data[: data.index(b"\0")].count(b"\n") + 1
-        findings.fail(file, line, "holds a zero byte: not a text file", "export it as csv")
+        diagnostics.fail("holds a zero byte: not a text file", "export it as csv", line)
     try:
         data.decode()
     except UnicodeDecodeError:
-        data = _replace_undecodable(file, data, findings)
+        lines = data.splitlines()
+        replaced = [line.decode(errors="replace").encode() for line in lines]
+        diagnostics.each(
+            [row for row, line in enumerate(lines) if replaced[row] != line],
+            lambda row: f"holds bytes that are not UTF-8 ({lines[row][:40]!r})",
+            advice,
+            lambda row: row + 1,
+        )
+        data = data.decode(errors="replace").encode()
     return data if data.endswith((b"\n", b"\r")) else data + b"\n"
 
 
-def _replace_undecodable(file: str, data: bytes, findings: Diagnostics) -> bytes:
-    """Reports each such line and goes on with the others."""
-    lines = data.splitlines()
-    wrong = [row for row, line in enumerate(lines) if not _decodes(line)]
-    describe = "holds bytes that are not UTF-8 ({!r})".format
-    findings.each(file, wrong, lambda row: row + 1, lambda row: describe(lines[row][:40]), _ENCODED)
-    return data.decode(errors="replace").encode()
+class _Delimited:
+    """Text of separated cells: parsed by Arrow, with Python's csv module for lines and quotes."""
 
+    def __init__(self, data: bytes, delimiter: str) -> None:
+        self.data, self.delimiter, self.quoted = data, delimiter, b'"' in data
 
-def _decodes(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-PIECE = 1 << 24
-
-
-def contents(path: Path, findings: Diagnostics, progress: Progress | None = None) -> bytes:
-    r"""Reads a file, and unpacks it if its name ends in :obj:`.gz`.
-
-    Args:
-        path (Path): The file.
-        findings (Diagnostics): Where problems go.
-        progress (callable, optional): Told the bytes read.
-    """
-    packed = path.suffix == ".gz"
-    with findings.parsing(path.name, "file", "check that it is there, complete and yours to read"):
-        size = path.stat().st_size
-        check_size(path.name, size, findings)
-        pieces: list[bytes] = []
-        with gzip.open(path) if packed else path.open("rb") as stream:
-            done = 0
-            while piece := stream.read(PIECE):
-                pieces.append(piece)
-                done += len(piece)
-                check_size(path.name, done, findings)
-                report(progress, f"reading {path.name}", done, None if packed else max(size, done))
-        report(progress, f"reading {path.name}", done, done)
-    return b"".join(pieces)
-
-
-def check_size(file: str, size: int, findings: Diagnostics) -> None:
-    r"""Stops before a file, or what a small packed file claims to hold, fills the memory."""
-    limit = memory() // 2
-    if size > limit:
-        findings.fail(
-            file,
-            None,
-            f"takes {size:,} bytes unpacked, more than half of this machine's memory",
-            "use a smaller file, or a machine with more memory",
-        )
-
-
-def memory() -> int:
-    r"""Bytes of memory, 16 GiB where the system does not say."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 1 << 34
-
-
-BLOCK = 1 << 22
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    r"""All rows of a file as columns of strings; a first row of names is one of them.
-
-    Args:
-        file (str): The name of the file.
-        columns (list): Arrow arrays of strings.
-        text (_Text): Where to find the line of a row.
-        skipped (list): Rows that were left out, as they have too few or too many cells.
-    """
-
-    file: str
-    columns: list[Any]
-    text: _Text
-    skipped: list[int]
-
-    @property
-    def first(self) -> list[str]:
-        r"""The cells of the first row, without spaces around them."""
-        return [str(column[0].as_py()).strip() for column in self.columns]
-
-    def table(self, names: list[str], header: bool) -> Table:
-        r"""The columns under their names, without the first row if that is the header."""
-        start = int(header)
-        columns = {
-            name: column.slice(start) for name, column in zip(names, self.columns, strict=True)
-        }
-
-        @cache
-        def lines() -> np.ndarray:
-            every = np.fromiter(self.text.lines(), np.int64)
-            skipped = [row for row in self.skipped if row < every.size]
-            return np.delete(every, skipped)[start:]
-
-        return Table(self.file, columns, lines)
-
-
-def read_rows(path: Path, findings: Diagnostics, progress: Progress | None) -> Rows:
-    r"""Reads a file of comma, semicolon or tab separated cells; gzipped if it ends in :obj:`.gz`.
-
-    Rows of another length than the first are reported and left out.
-
-    Args:
-        path (Path): The file.
-        findings (Diagnostics): Where problems go.
-        progress (callable, optional): Told the bytes read.
-    """
-    data = as_utf8(path.name, contents(path, findings, progress), findings)
-    text = _Text(data, quoted=b'"' in data)
-    first = text.first()
-    if not first:
-        findings.fail(path.name, None, "is empty", "write a line of column names and the rows")
-    text.delimiter = "\t" if ".tsv" in path.suffixes else max(",;\t", key=first.count)
-    _check_quotes(path.name, text, findings)
-    wrong: list[Any] = []
-    advice = "repair it, or export it anew as comma separated values in UTF-8"
-    with findings.parsing(path.name, "table", advice):
-        columns = _parse(text, wrong, path.name, progress)
-    _report_wrong(path.name, wrong, text, findings)
-    if not len(columns[0]):
-        findings.stop_on_errors()
-    return Rows(path.name, columns, text, [row.number - 1 for row in wrong])
-
-
-class _Text:
-    def __init__(self, data: bytes, quoted: bool) -> None:
-        self.data = data
-        self.quoted = quoted
-        self.delimiter = ","
-
-    def first(self) -> str:
-        lines = io.BytesIO(self.data)
-        return next((line.strip().decode() for line in lines if line.strip()), "")
-
-    def width(self) -> int:
-        return len(next(row for row in self.rows() if row))
+    def rows(self) -> Any:
+        text = io.TextIOWrapper(io.BytesIO(self.data), encoding="utf-8", newline="")
+        if self.quoted:
+            return csv.reader(text, delimiter=self.delimiter, strict=True)
+        return csv.reader(text, delimiter=self.delimiter, quoting=csv.QUOTE_NONE)
 
     def lines(self) -> Iterator[int]:
-        """The line of each row: blank lines are none, quoted cells may run over several."""
+        """The line of each row: blank lines are none, quoted cells may span several."""
         if not self.quoted:
             yield from (n for n, line in enumerate(self.data.splitlines(), 1) if line)
             return
@@ -371,135 +283,115 @@ class _Text:
                 yield end + 1
             end = rows.line_num
 
-    def rows(self) -> Any:
-        text = io.TextIOWrapper(io.BytesIO(self.data), encoding="utf-8", newline="")
-        if self.quoted:
-            return csv.reader(text, delimiter=self.delimiter, strict=True)
-        return csv.reader(text, delimiter=self.delimiter, quoting=csv.QUOTE_NONE)
-
-
-def _check_quotes(file: str, text: _Text, findings: Diagnostics) -> None:
-    """A quotation mark that is never closed would make one cell of all the rows after it."""
-    if not text.quoted:
-        return
-    rows, end = text.rows(), 0
-    try:
-        for _ in rows:
-            end = rows.line_num
-    except csv.Error as error:
-        if "end of data" in str(error):
-            message = "a quotation mark is opened and not closed"
-        elif "limit" in str(error):
-            message = "a cell is too long, as if a quotation mark were opened and not closed"
-        else:
-            message = "text follows a closing quotation mark"
-        advice = "close it, and write a quotation mark inside a quoted cell twice"
-        findings.fail(file, end + 1, message, advice)
-
-
-def _parse(text: _Text, wrong: list[Any], file: str, progress: Progress | None) -> list[Any]:
-    block = BLOCK
-    while True:
+    def check_quotes(self, diagnostics: Diagnostics) -> None:
+        """An unclosed quotation mark would merge all the rows after it into one cell."""
+        rows, end = self.rows() if self.quoted else iter(()), 0
         try:
-            return _parse_in_blocks(text, block, wrong, file, progress)
-        except pa.ArrowInvalid as error:
-            # A row that is longer than a block: take larger ones.
-            if "straddl" not in str(error) or block > len(text.data):
-                raise
-        wrong.clear()
-        block *= 16
+            for _ in rows:
+                end = rows.line_num
+        except csv.Error as error:
+            if "end of data" in str(error):
+                message = "a quotation mark is opened and not closed"
+            elif "limit" in str(error):
+                message = "a cell is too long, as if a quotation mark were opened and not closed"
+            else:
+                message = "text follows a closing quotation mark"
+            advice = "close it, and write a quotation mark inside a quoted cell twice"
+            diagnostics.fail(message, advice, end + 1)
+
+    def parse(self, file: str, progress: Progress | None) -> tuple[list[Any], list[Any]]:
+        """The columns of strings, and the rows that were left out."""
+        block = BLOCK
+        while True:
+            try:
+                return self._parse_in_blocks(block, file, progress)
+            except pa.ArrowInvalid as error:
+                # A row is longer than a block: use larger ones.
+                if "straddl" not in str(error) or block > len(self.data):
+                    raise
+            block *= 16
+
+    def _parse_in_blocks(
+        self, block: int, file: str, progress: Progress | None
+    ) -> tuple[list[Any], list[Any]]:
+        arrow = optional("pyarrow.csv", _FEATURE)
+        names = [str(number) for number in range(len(next(row for row in self.rows() if row)))]
+        wrong: list[Any] = []
+
+        def set_aside(row: Any) -> str:
+            wrong.append(row)
+            return "skip"
+
+        reader = arrow.open_csv(
+            io.BytesIO(self.data),
+            # Rows are numbered only with one thread.
+            arrow.ReadOptions(use_threads=False, block_size=block, column_names=names),
+            arrow.ParseOptions(
+                delimiter=self.delimiter,
+                quote_char='"' if self.quoted else False,
+                newlines_in_values=self.quoted,
+                invalid_row_handler=set_aside,
+            ),
+            arrow.ConvertOptions(
+                column_types=dict.fromkeys(names, LARGE), strings_can_be_null=False
+            ),
+        )
+        batches, done = [], 0
+        for batch in reader:
+            batches.append(batch)
+            done = min(done + block, len(self.data))
+            report(progress, f"parsing {file}", done, len(self.data))
+        report(progress, f"parsing {file}", len(self.data), len(self.data))
+        table = pa.Table.from_batches(batches, reader.schema)
+        return [column.combine_chunks() for column in table.columns], wrong
+
+    def report_ragged(self, wrong: list[Any], diagnostics: Diagnostics) -> None:
+        if not wrong:
+            return
+        lines = dict(enumerate(self.lines(), start=1))
+        diagnostics.each(
+            range(len(wrong)),
+            lambda item: (
+                f"has {wrong[item].actual_columns} cells where the first line has "
+                f"{wrong[item].expected_columns}"
+            ),
+            "give every line the same columns, and quote cells that contain the separator",
+            lambda item: lines.get(wrong[item].number),
+        )
 
 
-def _parse_in_blocks(
-    text: _Text, block: int, wrong: list[Any], file: str, progress: Progress | None
-) -> list[Any]:
-    names = [str(number) for number in range(text.width())]
-
-    def set_aside(row: Any) -> str:
-        wrong.append(row)
-        return "skip"
-
-    reader = pyarrow.csv.open_csv(
-        io.BytesIO(text.data),
-        # One thread: only then are rows numbered.
-        pyarrow.csv.ReadOptions(use_threads=False, block_size=block, column_names=names),
-        pyarrow.csv.ParseOptions(
-            delimiter=text.delimiter,
-            quote_char='"' if text.quoted else False,
-            newlines_in_values=text.quoted,
-            invalid_row_handler=set_aside,
-        ),
-        pyarrow.csv.ConvertOptions(
-            column_types=dict.fromkeys(names, LARGE), strings_can_be_null=False
-        ),
-    )
-    batches, done = [], 0
-    for batch in reader:
-        batches.append(batch)
-        done = min(done + block, len(text.data))
-        report(progress, f"parsing {file}", done, len(text.data))
-    report(progress, f"parsing {file}", len(text.data), len(text.data))
-    table = pa.Table.from_batches(batches, reader.schema)
-    return [column.combine_chunks() for column in table.columns]
-
-
-def _report_wrong(file: str, wrong: list[Any], text: _Text, findings: Diagnostics) -> None:
-    if not wrong:
-        return
-    lines = list(text.lines())
-
-    def line(number: int) -> int | None:
-        row = wrong[number].number - 1
-        return lines[row] if row < len(lines) else None
-
-    def describe(number: int) -> str:
-        row = wrong[number]
-        return f"has {row.actual_columns} cells where the first line has {row.expected_columns}"
-
-    advice = "give every line the same columns, and quote cells that contain the separator"
-    findings.each(file, range(len(wrong)), line, describe, advice)
-
-
-WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT96": 12}  # numbers and texts have 8
-
-
-def read_parquet(path: Path, findings: Diagnostics) -> Table:
-    r"""Reads all columns. Repeated values take next to no place in such a file, so what counts is
-    the memory that they would fill, which is worked out before they do.
-
-    Args:
-        path (Path): The file.
-        findings (Diagnostics): Where problems go.
-    """
-    with findings.parsing(path.name, "Parquet file", "write it anew, for example with pandas"):
-        with pyarrow.parquet.ParquetFile(path) as file:
-            check_names(path.name, file.schema_arrow.names, findings)
-            _refuse_nested(path.name, file.schema_arrow, findings)
-            check_size(path.name, _claimed(file.metadata), findings)
+def _read_parquet(path: Path, diagnostics: Diagnostics, naming: Naming) -> Table:
+    """Repeated values take almost no space in the file, so the memory that they would fill is
+    computed before they are unpacked."""
+    parquet = optional("pyarrow.parquet", _FEATURE)
+    with diagnostics.parsing("Parquet file", "write it again, for example with pandas"):
+        with parquet.ParquetFile(path) as file:
+            names, _ = _checked_names(file.schema_arrow.names, diagnostics, naming)
+            _refuse_nested(file.schema_arrow, diagnostics)
+            diagnostics.check_size(_claimed(file.metadata))
             texts = [field.name for field in file.schema_arrow if _is_text_type(field.type)]
-        # Texts stay numbers of different texts until their size is known.
-        with pyarrow.parquet.ParquetFile(path, read_dictionary=texts) as file:
+        # Texts stay dictionary-encoded until their size is known.
+        with parquet.ParquetFile(path, read_dictionary=texts) as file:
             groups, size = [file.schema_arrow.empty_table()], 0
             for number in range(file.metadata.num_row_groups):
                 groups.append(file.read_row_group(number, use_threads=False))
-                size += sum(map(_spelled_out, groups[-1].columns))
-                check_size(path.name, size, findings)
+                size += sum(map(_decoded_size, groups[-1].columns))
+                diagnostics.check_size(size)
         read = pa.concat_tables(groups)
         read.validate(full=True)
-        columns = {name: _joined(read[name]) for name in read.column_names}
-    return Table(path.name, columns)
+        return Table(diagnostics, dict(zip(names, map(_joined, read.columns), strict=True)))
 
 
-def _refuse_nested(file: str, schema: Any, findings: Diagnostics) -> None:
-    for field in schema:
-        if pa.types.is_nested(field.type):
-            message = f"column {field.name!r} holds {field.type}"
+def _refuse_nested(schema: Any, diagnostics: Diagnostics) -> None:
+    for column in schema:
+        if pa.types.is_nested(column.type):
+            message = f"column {column.name!r} holds {column.type}"
             advice = "write one number or text per cell, in as many columns as needed"
-            findings.fail(file, None, message, advice)
+            diagnostics.fail(message, advice)
 
 
 def _claimed(metadata: Any) -> int:
-    """Bytes of all values; texts, which may be written once and repeated, as they are written."""
+    """Bytes of all values; texts, which may be stored once and repeated, as they are stored."""
     size = 0
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
@@ -514,8 +406,8 @@ def _claimed(metadata: Any) -> int:
     return size
 
 
-def _spelled_out(column: Any) -> int:
-    """Bytes of a column's texts, each as often as it stands there."""
+def _decoded_size(column: Any) -> int:
+    """Bytes of a column's texts once every repetition is written out."""
     size = 0
     for chunk in column.chunks if pa.types.is_dictionary(column.type) else ():
         if _is_text_type(chunk.type.value_type):
