@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from meanmax.data import Dataset, fingerprint
-from meanmax.study.report.tsne import Layout
+from meanmax.study.report.embeddings import Layout
 from meanmax.study.runs.row import Result
 from meanmax.study.settings.settings import settings_for
 from meanmax.study.store.store import Store
@@ -42,6 +42,7 @@ def run(number, aggr, split, *, data="cora", data_hash="d" * 20, score=80.0, **f
         "data": data,
         "data_hash": data_hash,
         "split_seed": split,
+        "split_hash": f"split {split}",
         "settings": settings,
         "metrics": {"test_score": score, "val_score": 70.0, "all_score": score - 1},
         "learned": {f"layers.0.{LETTERS[aggr]}": [1.5]} if aggr in LETTERS else {},

@@ -6,7 +6,8 @@ from matplotlib.text import Text
 
 from meanmax.study.paper.depth import by_depth, overrides, plans
 from meanmax.study.paper.reproduction import Reproduction
-from meanmax.study.report.evidence import Evidence, good
+from meanmax.study.report.charts import quartile_band
+from meanmax.study.report.evidence import Evidence, completed_runs
 from meanmax.study.report.figures import (
     FIGURES,
     FigureRequest,
@@ -14,7 +15,6 @@ from meanmax.study.report.figures import (
     pictures,
     write_figure,
 )
-from meanmax.study.report.figures.curves import band
 from meanmax.study.report.figures.tsne import _styles
 from meanmax.study.store.exports import export_curves, export_rows
 from meanmax.study.store.store import Store
@@ -25,8 +25,8 @@ from .stored import AGGRS, fill
 KARATE = FigureRequest(data=("karate",))
 
 
-def draw(name, evidence, asked=None):
-    return FIGURES[name].draw(evidence, asked or FigureRequest())
+def draw(name, evidence, request=None):
+    return FIGURES[name].draw(evidence, request)
 
 
 def texts(figure):
@@ -39,14 +39,19 @@ def curve(axes, colour):
 
 
 def test_a_band_ends_where_fewer_than_half_are_left():
-    found = band([np.array([1.0, 1, 1, 1]), np.array([2.0, 2, 2]), np.array([3.0]), np.array([4])])
+    found = quartile_band(
+        [np.array([1.0, 1, 1, 1]), np.array([2.0, 2, 2]), np.array([3.0]), np.array([4])]
+    )
     assert found.epoch.tolist() == [1, 2, 3]
     assert found.middle.tolist() == [2.5, 1.5, 1.5]
     assert (found.low[0], found.high[0]) == (1.75, 3.25)
 
 
 def test_a_band_leaves_out_what_is_not_finite():
-    assert band([np.array([1.0, np.inf]), np.array([3.0, 5.0])]).middle.tolist() == [2.0, 5.0]
+    assert quartile_band([np.array([1.0, np.inf]), np.array([3.0, 5.0])]).middle.tolist() == [
+        2.0,
+        5.0,
+    ]
 
 
 def test_losses_are_medians_over_splits(tmp_path):
@@ -78,8 +83,10 @@ def test_losses_come_from_curves_beside_an_export(tmp_path):
 def test_only_runs_with_the_settings_asked_for_are_shown(tmp_path):
     fill(tmp_path, overrides={"patience": 7})
     evidence = Evidence.of(tmp_path)
-    assert good(evidence.selected("cora"), "gcn", "none") == []
-    assert len(good(evidence.selected("cora", overrides={"patience": 7}), "gcn", "lp")) == 3
+    assert completed_runs(evidence.selected("cora"), "gcn", "none") == []
+    assert (
+        len(completed_runs(evidence.selected("cora", overrides={"patience": 7}), "gcn", "lp")) == 3
+    )
     assert len(draw("losses", evidence, FigureRequest(overrides={"patience": 7})).axes) == 1
     with pytest.raises(NothingToShow, match="published settings"):
         draw("losses", evidence)
@@ -137,8 +144,8 @@ def test_depths_are_planned_and_drawn_with_their_settings(tmp_path):
     assert figure.axes[0].lines[0].get_xdata().tolist() == [2, 4]
     assert [text.get_text() for text in figure.axes[2].texts] == ["no runs yet"]
     told = texts(figure)
-    assert "missing of 100 each: Cora 88, Citeseer 100, Pubmed 100." in told, "12 are there"
-    assert "This makes them: meanmax reproduce figures" in told
+    assert "Missing runs, of 100 each: Cora 88, Citeseer 100, Pubmed 100." in told, "12 are there"
+    assert "This command makes them: meanmax reproduce figures" in told
     assert str(tmp_path) not in told
 
 
@@ -169,7 +176,7 @@ def test_no_legend_is_wider_than_its_figure(tmp_path):
     for name in ("losses", "parameter", "maxness", "forest", "depth"):
         evidence = Evidence.of(tmp_path)
         if name == "depth":
-            evidence = Evidence([row("lp", 0, 70.0, overrides=overrides(3))], {}.get)
+            evidence = Evidence([row("lp", 0, 70.0, overrides=overrides(3))])
         figure = draw(name, evidence, FigureRequest(data=("cora",)))
         figure.canvas.draw()
         (legend,) = figure.legends
@@ -182,8 +189,8 @@ def test_runs_that_failed_are_told_of_at_their_depth():
     rows = [row("lp", 0, 70.0, overrides=overrides(3)), bad]
     (point,) = by_depth(rows, "cora")
     assert (point.scores, point.failed) == ((70.0,), 1)
-    figure = draw("depth", Evidence(rows, {}.get))
-    assert "1 runs did not end well" in texts(figure)
+    figure = draw("depth", Evidence(rows))
+    assert "1 unsuccessful runs" in texts(figure)
 
 
 def test_tsne_has_a_panel_for_each_method_and_says_how_compact(tmp_path):
@@ -227,7 +234,7 @@ def test_classes_differ_in_colour_or_marker():
 
 
 def test_the_path_runs_from_mean_to_max():
-    (axes,) = draw("path", Evidence.nothing()).axes
+    (axes,) = draw("path", Evidence()).axes
     for line in axes.lines[:3]:
         height = line.get_ydata()
         assert height[0] == pytest.approx(0.425, abs=1e-5)
@@ -237,11 +244,11 @@ def test_the_path_runs_from_mean_to_max():
 @pytest.mark.parametrize("name", [name for name, kind in FIGURES.items() if kind.needs_runs])
 def test_without_runs_the_command_that_makes_them_is_named(name):
     with pytest.raises(NothingToShow, match="meanmax (reproduce|compare)"):
-        draw(name, Evidence.nothing())
+        draw(name, Evidence())
 
 
 def test_the_same_figure_is_the_same_file_with_letters_in_it(tmp_path):
-    evidence = Evidence([row(a, s, 80.0 + s) for a in AGGRS for s in range(2)], {}.get)
+    evidence = Evidence([row(a, s, 80.0 + s) for a in AGGRS for s in range(2)])
     for folder in ("a", "b"):
         write_figure(draw("forest", evidence), tmp_path / folder, "forest")
     for kind in ("svg", "png"):

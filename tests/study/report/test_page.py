@@ -13,11 +13,17 @@ import numpy as np
 import pytest
 
 from meanmax.study.paper.depth import overrides
-from meanmax.study.report.content import content
+from meanmax.study.report.embeddings import LabelSource, Layout
 from meanmax.study.report.evidence import Evidence
-from meanmax.study.report.page import embedded, number, p_value, render, signed, write_report
-from meanmax.study.report.scatter import KnownNodes
-from meanmax.study.report.tsne import Layout
+from meanmax.study.report.page import (
+    content,
+    embedded,
+    number,
+    p_value,
+    render,
+    signed,
+    write_report,
+)
 from meanmax.study.runs.row import Result
 from meanmax.study.store.exports import export_rows
 from meanmax.study.store.store import Store, StoreError
@@ -47,7 +53,7 @@ def page(folder, **options):
 
 
 def shown(folder, **options):
-    return content(Evidence.of(folder), **options)
+    return content(Evidence.of(folder, tolerant=True), **options)
 
 
 def test_lines_hold_scores_differences_and_the_papers_numbers(tmp_path):
@@ -98,7 +104,7 @@ def test_attacks_in_names_stay_text(tmp_path):
     reader = Reader(html)
     assert reader.tags.count("script") == 2
     assert ATTACK in "".join(reader.texts)
-    (section,) = shown(store.folder, known=KnownNodes([data]))["sections"]
+    (section,) = shown(store.folder, labels=LabelSource([data]))["sections"]
     scatter = section["scatter"]
     assert scatter["ids"][3] == f"{ATTACK}3" and scatter["class_names"][0] == ATTACK
     assert [panel["aggr"] for panel in scatter["panels"]] == ["none", "lp", "softmax"]
@@ -136,12 +142,13 @@ def test_failed_diverged_single_and_missing_runs_are_told(tmp_path):
     for key, split, status in ((301, 1, "failed"), (302, 2, "diverged")):
         settings = run(0, "lp", 0).settings
         facts = {"data": "cora", "aggr": "lp", "settings": settings, "status": status}
-        store.add(Result(failed(key, split_seed=split, **facts), {}))
+        facts |= {"split_seed": split, "split_hash": f"split {split}"}
+        store.add(Result(failed(key, **facts), {}))
     text = " ".join(" ".join(Reader(page(tmp_path)).texts).split())
     assert "2 failed (1 diverged)" in text
     assert "failed on split 1: ValueError: no" in text
     assert "missing runs: none 1" in text
-    assert "A single run tells nothing about the spread over splits: lp." in text
+    assert "A single run says nothing about the spread over splits: lp." in text
 
 
 def test_without_a_baseline_nothing_is_compared(tmp_path):
@@ -254,20 +261,20 @@ def test_maxness_is_told_for_each_layer(tmp_path):
 @pytest.mark.parametrize("kind", ["several labels", "many classes", "few methods"])
 def test_scatters_say_what_they_cannot_show(tmp_path, kind):
     store, data = hostile_store(tmp_path)
-    known = KnownNodes([data])
-    (nodes,) = known._known.values()
+    labels = LabelSource([data])
+    ((data_hash, nodes),) = labels.known.items()
     if kind == "several labels":
-        nodes = dataclasses.replace(nodes, classes=np.full(len(nodes.classes), -1))
+        nodes = dataclasses.replace(nodes, classes=None)
     if kind == "many classes":
         nodes = dataclasses.replace(nodes, class_names=tuple(map(str, range(60))))
-    known._known = dict.fromkeys(known._known, nodes)
+    labels.known[data_hash] = nodes
     with mock.patch("meanmax.study.report.scatter.PANELS", 1 if kind == "few methods" else 8):
-        found = content(Evidence.of(store.folder), known=known)
+        found = content(Evidence.of(store.folder), labels=labels)
     text, scatter = render(found), found["sections"][0]["scatter"]
     assert (scatter["classes"] is None) == (kind == "several labels")
     assert ("coloured by class" in text) == (kind != "several labels")
     assert ("some look alike" in text) == (kind == "many classes")
-    assert ("Not pictured: lp, softmax." in text) == (kind == "few methods")
+    assert ("Not shown: lp, softmax." in text) == (kind == "few methods")
 
 
 def test_panels_of_many_comparisons_share_the_points_of_the_page(tmp_path):

@@ -58,8 +58,8 @@ def _words(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     "--settings",
     "settings_name",
     type=click.Choice(NAMES),
-    default="published",
-    help="Settings file that the runs were made with.",
+    help="Settings file of the runs. [default: published if there are such runs, else what most "
+    "runs have]",
 )
 @options.overrides
 @click.option(
@@ -84,7 +84,7 @@ def figure(
     data: tuple[str, ...],
     backbones: list[str] | None,
     aggrs: list[str],
-    settings_name: str,
+    settings_name: str | None,
     pairs: tuple[str, ...],
     out: Path,
     formats: list[str],
@@ -113,7 +113,7 @@ def figure(
     chosen = list(FIGURES) if name == "all" else [name]
     with options.clear_errors():
         needed = any(FIGURES[one].needs_runs for one in chosen)
-        evidence = Evidence.of(store) if needed else Evidence.nothing()
+        evidence = Evidence.of(store) if needed else Evidence()
         made, missing = _drawn(chosen, evidence, asked.named(evidence), out, formats, dpi)
     for path in () if silent else made:
         click.echo(path)
@@ -137,7 +137,7 @@ def _drawn(
     missing: dict[str, str] = {}
     console = Console(stderr=True)
     for name in names:
-        for stem, one in pictures(name, asked).items():
+        for stem, one in pictures(name, asked, evidence).items():
             try:
                 with console.status(f"drawing {stem}"):
                     drawn = FIGURES[name].draw(evidence, one)

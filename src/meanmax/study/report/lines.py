@@ -1,296 +1,108 @@
-r"""The lines of a comparison as the page shows them, with the paper's numbers beside ours."""
+r"""The numbers of comparisons as the page shows them: lines, differences on an axis, tables beside
+the paper's, and sentences.
+"""
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from meanmax.study.paper.tables import BACKBONES, SETS, Cell, paper_value, table
-from meanmax.study.runs.row import Row
-from meanmax.study.settings.settings import NAMES, SettingsError, settings_for
-from meanmax.study.stats.cells import Selected, cells
-from meanmax.study.stats.comparison import BASELINE, Comparison, Line, compare
+from meanmax.study.paper.claims import claims, paper_gain, summary
+from meanmax.study.paper.tables import BACKBONES, PPI_GO, SCHEMES, cell_of, paper_heading
+from meanmax.study.report.groups import RunGroup, aggr_rank, distinguish
+from meanmax.study.runs.row import Row, json_safe
+from meanmax.study.stats.comparison import Comparison
+from meanmax.study.stats.paired import FEW
+from meanmax.study.stats.verdict import CAVEAT
 
-ORDER = ("none", "lp", "poly", "softmax", "max")
-r"""The aggregators in the order of tables; others follow by name."""
+PageLine = dict[str, Any]
+r"""One aggregator of a comparison, as the templates take it."""
 
+SYMBOLS = {"at or above": "▲", "within one std": "≈", "below": "▼"}
+r"""Signs for how a mean compares with the paper's."""
 
-@dataclass(frozen=True)
-class Group:
-    r"""The runs of one comparison.
+SUMMARISED = 3
+r"""Up to this many comparisons without a paper's table are summarised at the top."""
 
-    Args:
-        data (str): The data set.
-        data_hash (str): The fingerprint of the prepared data.
-        split (str): The scheme of the splits.
-        backbone (str): The backbone.
-        settings_name (str): The settings file.
-        overrides (dict): What differs from the file; :obj:`None` for a setting that is left out.
-        rows (list): The runs, of any status; of one method all have the same settings.
-    """
-
-    data: str
-    data_hash: str
-    split: str
-    backbone: str
-    settings_name: str
-    overrides: dict[str, Any]
-    rows: list[Row]
-
-    @property
-    def aggrs(self) -> list[str]:
-        r"""The aggregators, the baseline first."""
-        return sorted({row.aggr for row in self.rows}, key=aggr_place)
-
-    def of(self, aggr: str) -> list[Row]:
-        r"""The runs of one aggregator by split."""
-        own = [row for row in self.rows if row.aggr == aggr]
-        return sorted(own, key=lambda row: (row.split_seed, row.seed))
+TICKS = 6
+r"""The largest number of ticks on an axis, so that their numbers fit on a phone."""
 
 
-def aggr_place(aggr: str) -> tuple[int, str]:
-    r"""Where an aggregator stands among others."""
-    return _place(ORDER, aggr)
-
-
-def groups(rows: Sequence[Row], settings_name: str | None = None) -> list[Group]:
-    r"""All comparisons that rows allow, those with the settings of a file first.
-
-    A method belongs to a comparison if its settings are what the file and the changes of that
-    comparison give for it. So one baseline serves all changes that do not concern it, and what is
-    part of a larger comparison is not shown a second time.
+def lines(group: RunGroup) -> list[PageLine]:
+    r"""One line for each aggregator: those of :meth:`Comparison.as_dict`, with the difference to
+    the baseline, the paper's numbers, a colour and the maxness of each layer.
 
     Args:
-        rows (sequence): All rows.
-        settings_name (str, optional): Only comparisons of this file. (default: :obj:`None`)
+        group (RunGroup): The runs.
     """
-    found: list[Group] = []
-    for place, listed in _by(rows, "data", "data_hash", "split", "backbone").items():
-        found += _in_place(place, listed)
-    if settings_name is not None:
-        found = [group for group in found if group.settings_name == settings_name]
-    return sorted(found, key=_rank)
-
-
-def _in_place(place: tuple[str, ...], rows: list[Row]) -> list[Group]:
-    data, data_hash, split, backbone = place
-    methods = [
-        (cell.aggr, name, cell.settings, cell.changed)
-        for cell in cells(rows)
-        for name in cell.settings_names
-    ]
-    wanted = {(name, _text(changed)): changed for _, name, _, changed in methods}
-    keys: list[set[str]] = []
-    made: list[Group] = []
-    for (name, text), changed in wanted.items():
-        members = [
-            (aggr, settings)
-            for aggr, own_name, settings, own in methods
-            if (own_name == name and _text(own) == text)
-            or settings == _planned(name, backbone, aggr, data, changed)
-        ]
-        own_rows = _rows_of(rows, members)
-        keys.append({row.key for row in own_rows})
-        made.append(Group(data, data_hash, split, backbone, name, changed, own_rows))
-    return [
-        group
-        for number, group in enumerate(made)
-        if not any(
-            keys[number] < other or (keys[number] == other and before < number)
-            for before, other in enumerate(keys)
-            if before != number
+    splits = len({row.split_seed for row in group.rows})
+    number = group.paper_table
+    found = []
+    for line in group.comparison.as_dict()["lines"]:
+        aggr, pair = line["aggr"], line["paired"] or {}
+        gain = math.nan
+        if pair and number is not None:
+            gain = round(paper_gain(number, group.backbone, aggr, group.data), 4)
+        found.append(
+            {
+                **line,
+                "colour": group.colour(aggr),
+                "missing": splits - line["n"] - line["failed"],
+                "learned": [
+                    {"name": parameter_name(name), "mean": mean, "low": low, "high": high}
+                    for name, (mean, low, high) in line["learned"].items()
+                ],
+                "layers": _maxness_by_layer(group.of(aggr)),
+                "paper": _paper(group, aggr, number),
+                "all": _paper(group, aggr, 3) if number == 2 else None,
+                **{name: pair.get(name) for name in ("difference", "low", "high")},
+                "pairs": pair.get("n", 0),
+                "p": line["adjusted_p"],
+                "gain": json_safe(gain),
+            }
         )
-    ]
-
-
-def _rows_of(rows: Iterable[Row], members: list[tuple[str, dict[str, Any]]]) -> list[Row]:
-    wanted = {(aggr, _text(settings)) for aggr, settings in members}
-    return [row for row in rows if (row.aggr, _text(row.settings)) in wanted]
-
-
-def _planned(
-    name: str, backbone: str, aggr: str, data: str, changed: dict[str, Any]
-) -> dict[str, Any] | None:
-    try:
-        return settings_for(name, backbone, aggr, data, changed)
-    except SettingsError:  # of another version, which is compared with itself alone
-        return None
-
-
-def _by(rows: Iterable[Row], *facts: str) -> dict[tuple[str, ...], list[Row]]:
-    found: dict[tuple[str, ...], list[Row]] = {}
-    for row in rows:
-        found.setdefault(tuple(getattr(row, fact) for fact in facts), []).append(row)
     return found
 
 
-def _rank(group: Group) -> tuple[Any, ...]:
-    file = NAMES.index(group.settings_name) if group.settings_name in NAMES else len(NAMES)
-    text = _text(group.overrides)
-    place = (*_place(SETS, group.data), *_place(BACKBONES, group.backbone))
-    return bool(group.overrides), file, *place, group.split, len(text), text
-
-
-def _place(known: Sequence[str], name: str) -> tuple[int, str]:
-    return (known.index(name), "") if name in known else (len(known), name)
-
-
-def _text(settings: dict[str, Any]) -> str:
-    return json.dumps(settings, sort_keys=True)
-
-
-PPI = ("ppi", "ppi-go")
-COLOURS = 8
-SYMBOLS = {"at or above": "▲", "within one std": "≈", "below": "▼"}
-r"""Signs for where a mean stands to the paper's."""
-
-
-def compared(group: Group) -> Comparison:
-    r"""The aggregators of a group against its baseline.
-
-    Args:
-        group (Group): The runs.
-    """
-    selected = Selected(group.rows, [])
-    return compare(selected, group.backbone, group.aggrs, data=group.data, name=_metric(group))
-
-
-def lines(group: Group, comparison: Comparison) -> list[dict[str, Any]]:
-    r"""One line for each aggregator, as plain values.
-
-    Args:
-        group (Group): The runs.
-        comparison (Comparison): What :func:`compared` makes of them.
-    """
-    splits = len({row.split_seed for row in group.rows})
-    number = main_table(group)
-    return [
-        {
-            "aggr": line.aggr,
-            "colour": colour(line.aggr, group.aggrs),
-            "n": line.n,
-            "failed": line.failed,
-            "missing": splits - line.n - line.failed,
-            "mean": _number(line.mean),
-            "std": _number(line.std),
-            "learned": _learned(line),
-            "maxness": line.maxness,
-            "layers": _by_layer(group.of(line.aggr)),
-            "seconds": _number(line.seconds),
-            "alone": line.alone,
-            "paper": _paper(group, line.aggr, number),
-            "all": _paper(group, line.aggr, 3) if number == 2 else None,
-            **_difference(group, line, number),
-        }
-        for line in comparison.lines
-    ]
-
-
-def main_table(group: Group) -> int | None:
-    r"""The paper's table that the test scores of a group stand beside, if there is one.
-
-    Runs with settings that are in no file are compared with no table.
-    """
-    if group.overrides or group.settings_name not in NAMES:
-        return None
-    if group.data in SETS:
-        return 2
-    return 4 if group.data in PPI else None
-
-
-def colour(aggr: str, aggrs: list[str]) -> int:
-    r"""The number of a method's colour, the same on the whole page for those with a name."""
-    if aggr in ORDER:
-        return ORDER.index(aggr)
-    others = [name for name in aggrs if name not in ORDER]
-    return len(ORDER) + others.index(aggr) % (COLOURS - len(ORDER))
-
-
-def _difference(group: Group, line: Line, number: int | None) -> dict[str, Any]:
-    pair = line.paired
-    if pair is None:
-        return {"difference": None, "low": None, "high": None, "p": None, "gain": None, "pairs": 0}
-    return {
-        "difference": _number(pair.difference),
-        "low": _number(pair.low),
-        "high": _number(pair.high),
-        "p": _number(line.adjusted_p),
-        "pairs": pair.n,
-        "gain": None if number is None else _gain(number, group, line.aggr),
-    }
-
-
-def _gain(number: int, group: Group, aggr: str) -> float | None:
-    name = "ppi" if group.data in PPI else group.data
-    own = paper_value(number, group.backbone, aggr, name)
-    base = paper_value(number, group.backbone, BASELINE, name)
-    return None if own is None or base is None else round(own.mean - base.mean, 4)
-
-
-def _paper(group: Group, aggr: str, number: int | None) -> dict[str, Any] | None:
+def _paper(group: RunGroup, aggr: str, number: int | None) -> dict[str, Any] | None:
     r"""Our mean and deviation in one of the paper's tables, and the paper's."""
     if number is None:
         return None
-    (cell,) = table(
-        group.of(aggr),
-        number,
-        data=[group.data],
-        backbones=[group.backbone],
-        aggrs=[aggr],
-        settings_name=group.settings_name,
-        scheme=group.split,
-    ).cells
+    rows = list(group.selected.of(group.backbone, aggr).values())
+    cell = cell_of(number, group.backbone, aggr, group.data, rows)
     if cell.paper is None and number != 3:
         return None
-    return _plain(cell)
+    found: dict[str, Any] = json_safe(
+        {
+            "ours": cell.mean,
+            "ours_std": cell.std,
+            "mean": cell.paper and cell.paper.mean,
+            "std": cell.paper and cell.paper.std,
+            "mark": cell.mark,
+            "symbol": SYMBOLS.get(cell.mark, ""),
+        }
+    )
+    return found
 
 
-def _plain(cell: Cell) -> dict[str, Any]:
-    return {
-        "ours": _number(cell.mean),
-        "ours_std": _number(cell.std),
-        "mean": cell.paper.mean if cell.paper else None,
-        "std": cell.paper.std if cell.paper else None,
-        "mark": cell.mark,
-        "symbol": SYMBOLS.get(cell.mark, ""),
-        "clusters": {
-            name.removeprefix("kmeans_"): value
-            for name, value in cell.extra.items()
-            if not math.isnan(value)
-        },
-    }
-
-
-def _by_layer(rows: Iterable[Row]) -> list[float | None]:
-    r"""The mean maxness of each layer, the first one first; nothing for a single layer."""
+def _maxness_by_layer(rows: Iterable[Row]) -> list[float | None]:
+    r"""The mean maxness of each layer in order; empty for a single layer."""
     good = [row for row in rows if row.status == "ok"]
-    names = sorted({name for row in good for name in row.maxness}, key=_layer)
+    names = {name for row in good for name in row.maxness}
     if len(names) < 2:
         return []
     found = []
-    for name in names:
+    for name in sorted(names, key=lambda name: int(name.split(".")[1])):
         values = [v for row in good if (v := row.maxness.get(name)) is not None]
         found.append(statistics.fmean(values) if values else None)
     return found
 
 
-def _layer(name: str) -> int:
-    return int(name.split(".")[1])
-
-
-def _learned(line: Line) -> list[dict[str, Any]]:
-    return [
-        {"name": parameter_name(name), "mean": mean, "low": low, "high": high}
-        for name, (mean, low, high) in line.learned.items()
-    ]
-
-
 def parameter_name(name: str) -> str:
-    r"""A learned parameter for people, layers counted from 1.
+    r"""The name of a learned parameter, with layers counted from 1.
 
     Example:
         >>> parameter_name("layers.0.gamma")
@@ -305,12 +117,215 @@ def parameter_name(name: str) -> str:
     return ".".join([*place, letter])
 
 
-def _metric(group: Group) -> str:
-    if group.data in PPI:
-        return "micro-F1"
-    classes = any("kmeans_accuracy" in row.metrics for row in group.rows)
-    return "accuracy" if classes else "score"
+def forest(listed: Iterable[PageLine]) -> dict[str, Any] | None:
+    r"""Differences on a common axis that includes 0, or :obj:`None` if there are none.
+
+    Positions are percentages of the width, so that the plot fits any screen while its text keeps
+    its size. Differences over few splits have no interval.
+
+    Args:
+        listed (iterable): Lines, with what else labels them.
+    """
+    shown = [line for line in listed if line["difference"] is not None]
+    if not shown:
+        return None
+    shown = [{**line, "low": None, "high": None} if line["pairs"] < FEW else line for line in shown]
+    facts = ("difference", "low", "high", "gain")
+    step, first, last = axis(
+        [line[name] for line in shown for name in facts if line[name] is not None]
+    )
+
+    def at(value: float | None) -> float | None:
+        return None if value is None else round(4 + 92 * (value - first) / (last - first), 2)
+
+    ticks = [first + number * step for number in range(round((last - first) / step) + 1)]
+    zero = round(-first / step)
+    places = max(0, -math.floor(math.log10(step) + 1e-9))
+    return {
+        "zero": at(0.0),
+        "ticks": [
+            # Every other tick is dropped where there is little room, but never 0.
+            {"at": at(tick), "text": _tick(tick, places), "minor": (number - zero) % 2 == 1}
+            for number, tick in enumerate(ticks)
+        ],
+        "lines": [
+            {
+                **line,
+                "few": line["pairs"] < FEW,
+                "x": at(line["difference"]),
+                "from": at(line["low"]),
+                "to": at(line["high"]),
+                "paper_x": at(line["gain"]),
+            }
+            for line in shown
+        ],
+    }
 
 
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def axis(values: Sequence[float]) -> tuple[float, float, float]:
+    r"""The step, the begin and the end of an axis with round ticks that includes 0.
+
+    Example:
+        >>> axis([-1.3, 0.4])
+        (0.5, -1.5, 0.5)
+        >>> axis([0.0])
+        (0.5, -0.5, 0.5)
+
+    Args:
+        values (sequence): Finite numbers.
+    """
+    low, high = min(0.0, *values), max(0.0, *values)
+    if low == high:
+        return 0.5, -0.5, 0.5
+    rough = (high - low) / (TICKS - 2)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return step, first * step, last * step
+
+
+def _tick(value: float, places: int) -> str:
+    return "0" if round(value, places) == 0 else f"{value:+.{places}f}".replace("-", "−")
+
+
+def all_differences(made: Sequence[tuple[RunGroup, list[PageLine]]]) -> list[dict[str, Any]]:
+    r"""A forest plot for each data set, of all comparisons with unchanged settings, if there are
+    several. Each has its own axis, because data sets differ by more than methods do.
+
+    Args:
+        made (sequence): All comparisons of the page.
+    """
+    made = [(group, own) for group, own in made if not group.overrides]
+    if len(made) < 2:
+        return []
+    listed = [group for group, _ in made]
+    places = distinguish(listed, [group.backbone for group in listed])
+    sets: dict[str, list[PageLine]] = {}
+    for (group, own), place in zip(made, places, strict=True):
+        label = {"place": place, "settings": group.settings_name}
+        sets.setdefault(group.data, []).extend({**line, **label} for line in own)
+    plots = {data: forest(own) for data, own in sets.items()}
+    return [{"data": data, "plot": plot} for data, plot in plots.items() if plot is not None]
+
+
+def matrices(made: Sequence[tuple[RunGroup, list[PageLine]]]) -> list[dict[str, Any]]:
+    r"""The paper's tables, methods against data sets; each cell has our mean and the paper's.
+
+    Args:
+        made (sequence): All comparisons of the page.
+    """
+    own = {id(group): listed for group, listed in made}
+    found = []
+    for name, number, listed in _tables([group for group, _ in made]):
+        if len(listed) > 1:
+            pairs = [(group, own[id(group)]) for group in listed]
+            found.append(_matrix(name, number, "paper", pairs))
+            if number == 2:
+                found.append(_matrix(name, 3, "all", pairs))
+    return found
+
+
+def _matrix(
+    name: str, number: int, fact: str, made: Sequence[tuple[RunGroup, list[PageLine]]]
+) -> dict[str, Any]:
+    sets = list(dict.fromkeys(group.data for group, _ in made))
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for group, own in made:
+        for line in own:
+            if line[fact] is not None and line["n"]:
+                facts = {
+                    "backbone": group.backbone,
+                    "aggr": line["aggr"],
+                    "cells": [None] * len(sets),
+                }
+                row = rows.setdefault(
+                    (group.backbone, line["aggr"]), facts | {"colour": line["colour"]}
+                )
+                cell = {**line[fact], "n": line["n"], "failed": line["failed"]}
+                row["cells"][sets.index(group.data)] = cell
+    task, metric = paper_heading(number)
+    return {
+        "title": f"Table {number}: {task}",
+        "metric": metric,
+        "settings": name,
+        "sets": sets,
+        "open": number != 3,
+        "note": PPI_GO if "ppi-go" in sets else "",
+        "rows": [
+            rows[method]
+            for method in sorted(rows, key=lambda m: (BACKBONES.index(m[0]), aggr_rank(m[1])))
+        ],
+    }
+
+
+def _tables(listed: Sequence[RunGroup]) -> list[tuple[str, int, list[RunGroup]]]:
+    r"""The comparisons by settings and table. Where one method has several on a data set, the one
+    on the paper's kind of splits is taken, or else the one with most runs."""
+    found: dict[tuple[str, int], dict[tuple[str, str], RunGroup]] = {}
+    for group in listed:
+        number = group.paper_table
+        if number is not None and group.backbone in BACKBONES:
+            own = found.setdefault((group.settings_name, number), {})
+            before = own.setdefault((group.data, group.backbone), group)
+            own[group.data, group.backbone] = max(before, group, key=_weight)
+    return [(name, number, list(own.values())) for (name, number), own in found.items()]
+
+
+def _weight(group: RunGroup) -> tuple[bool, int]:
+    return group.split == SCHEMES.get(group.data), len(group.rows)
+
+
+def sentences(listed: Sequence[RunGroup], headings: Sequence[str]) -> list[dict[str, str]]:
+    r"""What the evidence supports, each sentence with its subject.
+
+    Comparisons that the paper makes too are counted together, corrected for their number; others
+    have a sentence each while they are few.
+
+    Args:
+        listed (sequence): All comparisons of the page.
+        headings (sequence): The heading of each.
+    """
+    found, counted = [], set()
+    for name, number, own in _tables(listed):
+        comparisons = [_in_paper(group, number) for group in own]
+        claimed = claims(number, [one for one in comparisons if one.lines])
+        if len(own) > 1 and claimed:
+            counted |= {id(group) for group in own}
+            found.append({"about": f"Table {number}, settings {name}", "text": summary(claimed)})
+    rest = [pair for pair in zip(listed, headings, strict=True) if id(pair[0]) not in counted]
+    # A baseline that was run alone has nothing to say where others are compared.
+    rest = [pair for pair in rest if _compares(pair[0])] or ([] if found else rest)
+    for group, heading in rest[:SUMMARISED]:
+        found.append({"about": heading, "text": verdict_text(group.comparison)})
+    more = len(rest) - SUMMARISED
+    if more > 0:
+        where = "1 further comparison has its verdict above its table."
+        if more > 1:
+            where = f"{more} further comparisons have their verdicts above their tables."
+        found.append({"about": "", "text": where})
+    return found
+
+
+def _compares(group: RunGroup) -> bool:
+    return any(line.paired is not None for line in group.comparison.lines)
+
+
+def _in_paper(group: RunGroup, number: int) -> Comparison:
+    r"""The comparison without the aggregators that the paper does not compare."""
+    kept = [
+        line
+        for line in group.comparison.lines
+        if line.paired is not None
+        and not math.isnan(paper_gain(number, group.backbone, line.aggr, group.data))
+    ]
+    return dataclasses.replace(group.comparison, lines=kept)
+
+
+def caveat(spoken: Sequence[dict[str, str]]) -> str:
+    r"""The caution that all numbers are to be read with, unless a sentence has it already."""
+    return "" if any("Random splits" in sentence["text"] for sentence in spoken) else CAVEAT
+
+
+def verdict_text(comparison: Comparison) -> str:
+    r"""The verdict without the caveat, which the page gives once."""
+    return comparison.verdict.removesuffix(CAVEAT).rstrip()

@@ -5,33 +5,48 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 from markupsafe import Markup
 
-from meanmax.data import Dataset
 from meanmax.data.files import write_text
-from meanmax.study.report.content import content
+from meanmax.data.splits import SCHEMES
+from meanmax.study.paper.tables import PPI_GO, paper_counts
+from meanmax.study.report.charts import charts, depths
+from meanmax.study.report.embeddings import LabelSource
 from meanmax.study.report.evidence import Evidence
-from meanmax.study.report.scatter import KnownNodes
+from meanmax.study.report.groups import PLACE, RunGroup, distinguish, groups, setting
+from meanmax.study.report.lines import (
+    PageLine,
+    all_differences,
+    caveat,
+    forest,
+    lines,
+    matrices,
+    sentences,
+    verdict_text,
+)
+from meanmax.study.report.scatter import scatters
 from meanmax.study.runs.machine import package_version
+from meanmax.study.runs.row import Row
+from meanmax.study.stats.comparison import BASELINE
 from meanmax.study.stats.paired import FEW
 from meanmax.study.store.store import reported
 
+if TYPE_CHECKING:
+    from meanmax.data import Dataset
+
 DEFAULT_NAME = "report.html"
 STYLES = ("style.css", "figures.css")
-SCRIPTS = (
-    "page.js",
-    "tables.js",
-    "chart.js",
-    "scatter.js",
-    "aggregate.js",
-    "playground.js",
-)
+SCRIPTS = ("page.js", "tables.js", "chart.js", "scatter.js", "aggregate.js", "playground.js")
+OPEN = 6
+r"""A page of up to this many comparisons shows all of them opened."""
+
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
@@ -45,27 +60,26 @@ def write_report(
     data_dir: Path | None = None,
     tsne: bool = False,
 ) -> Path:
-    r"""Writes the page of a store or of exported rows; the file.
+    r"""Writes the page of a store or of exported rows, and returns its file.
 
     Args:
         store (Path): The folder of the runs, or a file they were exported to.
-        out (Path, optional): The page. (default: :obj:`report.html` in the store's folder, or
-            beside the exported file)
-        title (str, optional): Its heading. (default: the data sets)
+        out (Path, optional): The file of the page. (default: :obj:`report.html` in the store's
+            folder, or beside the exported file)
+        title (str, optional): The heading. (default: the data sets)
         settings_name (str, optional): Only runs of this settings file. (default: :obj:`None`)
-        datasets (iterable, optional): The data, if they are loaded: they give points of
-            embeddings their classes and names. Named data sets on disk are found without.
+        datasets (iterable, optional): Loaded data sets, which give the points of embeddings their
+            classes and names. Named data sets on disk are found without.
         data_dir (Path, optional): Where to look for named data sets first.
-        tsne (bool, optional): Whether embeddings are placed in the plane now where that was not
-            done before, which takes up to a minute for each. (default: :obj:`False`)
+        tsne (bool, optional): Whether to compute t-SNE of embeddings where it is not cached,
+            which takes up to a minute for each. (default: :obj:`False`)
     """
     store = Path(store)
-    evidence = Evidence.of(store)
     shown = content(
-        evidence,
+        Evidence.of(store, tolerant=True),
         title=title,
         settings_name=settings_name,
-        known=KnownNodes(datasets, data_dir),
+        labels=LabelSource(datasets, data_dir),
         tsne=tsne,
     )
     folder = store if store.is_dir() else store.parent
@@ -75,11 +89,179 @@ def write_report(
     return path
 
 
-def render(shown: dict[str, Any]) -> str:
-    r"""The HTML of what :func:`~meanmax.study.report.content.content` gives.
+def content(
+    evidence: Evidence,
+    *,
+    title: str | None = None,
+    settings_name: str | None = None,
+    labels: LabelSource | None = None,
+    tsne: bool = False,
+) -> dict[str, Any]:
+    r"""Everything that the page shows, as plain values.
 
-    All text is escaped, and a content security policy lets no other script run than the page's
-    own, which it names by their hash.
+    Args:
+        evidence (Evidence): The runs.
+        title (str, optional): The heading. (default: the data sets)
+        settings_name (str, optional): Only runs of this settings file. (default: :obj:`None`)
+        labels (LabelSource, optional): Classes and names of nodes. (default: of named data sets)
+        tsne (bool, optional): Whether to compute t-SNE where it is not cached.
+            (default: :obj:`False`)
+    """
+    labels = labels or LabelSource()
+    listed = groups(evidence.rows, settings_name)
+    made = [(group, lines(group)) for group in listed]
+    headings = distinguish(listed, [group.heading for group in listed])
+    spoken = sentences(listed, headings)
+    rows = list({row.key: row for group in listed for row in group.rows}.values())
+    scattered = scatters(listed, evidence, labels, compute=tsne)
+    sections = [
+        {
+            "id": f"comparison-{number + 1}",
+            "heading": heading,
+            "open": len(made) <= OPEN or number == 0,
+            "verdict": verdict_text(group.comparison) if len(made) > 1 else "",
+            **_section(group, own, evidence),
+            "scatter": scatter,
+        }
+        for number, ((group, own), heading, scatter) in enumerate(
+            zip(made, headings, scattered, strict=True)
+        )
+    ]
+    return {
+        "title": title or _title(rows),
+        "counts": {
+            "runs": len(rows),
+            "failed": sum(row.status != "ok" for row in rows),
+            "diverged": sum(row.status == "diverged" for row in rows),
+        },
+        "finished": _span(rows),
+        "sentences": spoken,
+        "caveat": caveat(spoken),
+        "data": _data(rows, labels),
+        "matrices": matrices(made),
+        "forests": all_differences(made),
+        "depths": depths(rows),
+        "sections": sections,
+        "machine": _machine(rows),
+        "problems": sorted(set(evidence.problems.values())),
+        "settings": settings_name,
+    }
+
+
+def _section(group: RunGroup, own: list[PageLine], evidence: Evidence) -> dict[str, Any]:
+    command = group.command()
+    return {
+        "overrides": [
+            {"name": name, "value": setting(value)} for name, value in group.overrides.items()
+        ],
+        "split": group.split,
+        "metric": group.comparison.metric,
+        "lines": own,
+        "paper": any(line["paper"] for line in own),
+        "all": any(line["all"] for line in own),
+        "notes": [*group.comparison.notes, *_notes(group, own)],
+        "failures": group.failures(),
+        "forest": forest(own),
+        "charts": charts(group, evidence),
+        "embedded": any(evidence.has_artefact(row.key) for row in group.rows),
+        "aggrs": group.aggrs,
+        "settings": group.settings_table(),
+        "command": command,
+        "needs_place": f"{PLACE}/" in command,
+    }
+
+
+def _notes(group: RunGroup, own: list[PageLine]) -> list[str]:
+    found = []
+    if BASELINE not in group.aggrs:
+        found.append(
+            "The baseline, the backbone's own aggregation ('none'), was not run: there is nothing "
+            "to compare with."
+        )
+    short = [f"{line['aggr']} {line['missing']}" for line in own if line["missing"] > 0]
+    if short:
+        found.append(f"Not on all splits yet; missing runs: {', '.join(short)}.")
+    single = [line["aggr"] for line in own if line["n"] == 1]
+    if single:
+        found.append(
+            f"A single run says nothing about the spread over splits: {', '.join(single)}."
+        )
+    return [*found, PPI_GO] if group.data == "ppi-go" else found
+
+
+def _data(rows: Sequence[Row], labels: LabelSource) -> list[dict[str, Any]]:
+    r"""The data sets; those of the same name are told apart by their hash."""
+    found = []
+    for data, data_hash in dict.fromkeys((row.data, row.data_hash) for row in rows):
+        own = [row for row in rows if (row.data, row.data_hash) == (data, data_hash)]
+        nodes = labels.known.get(data_hash)
+        splits = Counter(split for split, _ in {(row.split, row.split_seed) for row in own})
+        found.append(
+            {
+                "name": data,
+                "hash": data_hash,
+                "size": nodes.size if nodes else _paper_size(data),
+                "runs": len(own),
+                "splits": [
+                    {"scheme": split, "count": splits[split], "means": SCHEMES.get(split, "")}
+                    for split in dict.fromkeys(row.split for row in own)
+                ],
+            }
+        )
+    return found
+
+
+def _paper_size(data: str) -> str:
+    counts = paper_counts(data)
+    if counts is None:
+        return ""
+    return (
+        f"{counts.nodes:,} nodes, {counts.edges:,} edges, {counts.features:,} features, "
+        f"{counts.classes:,} classes (the paper's Table 1)"
+    )
+
+
+def _title(rows: Sequence[Row]) -> str:
+    names = list(dict.fromkeys(row.data for row in rows))
+    if not names:
+        return "No runs yet"
+    return f"From mean to max on {', '.join(names[:-1])}{' and ' if names[1:] else ''}{names[-1]}"
+
+
+def _machine(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    r"""Versions, processor, threads and commit; each value with the number of its runs."""
+    facts: dict[str, Callable[[Row], str]] = {
+        "processor": lambda row: row.cpu or "unknown",
+        "threads of a run": lambda row: str(row.threads),
+        "machine": lambda row: "idle" if row.alone else "shared with other work",
+        "commit": lambda row: row.commit or "unknown",
+    }
+    for name in sorted({name for row in rows for name in row.versions}):
+        facts[name] = lambda row, name=name: row.versions.get(name, "unknown")  # type: ignore[misc]
+    return [
+        {
+            "fact": fact,
+            "values": [
+                {"text": text, "runs": runs} for text, runs in Counter(map(of, rows)).most_common()
+            ],
+        }
+        for fact, of in facts.items()
+    ]
+
+
+def _span(rows: Sequence[Row]) -> str:
+    r"""When the runs were finished, in UTC to the minute."""
+    times = sorted(row.finished[:16].replace("T", " ") for row in rows if row.finished)
+    if not times:
+        return ""
+    return times[0] if times[0] == times[-1] else f"{times[0]} to {times[-1]}"
+
+
+def render(shown: dict[str, Any]) -> str:
+    r"""The HTML of what :func:`content` gives.
+
+    All text is escaped, and a content security policy allows the page's own script only, by its
+    hash.
 
     Args:
         shown (dict): The content.
@@ -95,26 +277,30 @@ def render(shown: dict[str, Any]) -> str:
     environment.filters |= {"number": number, "signed": signed, "p_value": p_value}
     style = "\n".join(map(_part, STYLES))
     script = "\n".join(['"use strict";', *map(_part, SCRIPTS)])
+    # Only what the scripts draw; all else is in the HTML.
+    keys = ("id", "charts", "scatter")
+    parts = [*shown["sections"], *([shown["depths"]] if shown["depths"] else [])]
+    drawn = [{key: part[key] for key in keys if key in part} for part in parts]
     return environment.get_template("page.html").render(
         **shown,
         style=Markup(style),
         script=Markup(script),
         policy=f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
         "img-src data:; base-uri 'none'; form-action 'none'",
-        embedded=embedded({"sections": _drawn(shown["sections"], shown["depths"])}),
+        embedded=embedded({"sections": drawn}),
         version=_version(),
     )
 
 
 def embedded(value: Any) -> Markup:
-    r"""JSON that can stand inside a script element, whatever text is in it.
+    r"""JSON that is safe inside a script element, whatever text is in it.
 
     Example:
         >>> print(embedded({"id": "</script>"}))
         {"id":"\u003c/script\u003e"}
 
     Args:
-        value: What JSON can hold, without NaN.
+        value: A value that JSON can hold, without NaN.
     """
     text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     for mark, escaped in _UNSAFE.items():
@@ -123,29 +309,20 @@ def embedded(value: Any) -> Markup:
 
 
 def number(value: float | None, places: int = 2) -> str:
-    r"""A number with so many places, a dash for none."""
+    r"""A number with a fixed number of decimals; a dash for none."""
     return "–" if value is None else f"{value:.{places}f}".replace("-", "−")
 
 
 def signed(value: float | None, places: int = 2) -> str:
-    r"""A number with its sign, a dash for none."""
+    r"""A number with its sign; a dash for none."""
     return "–" if value is None else f"{value:+.{places}f}".replace("-", "−")
 
 
 def p_value(value: float | None) -> str:
-    r"""A p-value with two digits, a dash for none."""
+    r"""A p-value with two digits; a dash for none."""
     if value is None:
         return "–"
     return "< 0.001" if value < 0.001 else f"{value:.2g}"
-
-
-def _drawn(sections: list[dict[str, Any]], depths: dict[str, Any] | None) -> list[dict[str, Any]]:
-    r"""What the scripts draw; all else is in the HTML."""
-    drawn = [
-        {"id": section["id"], "charts": section["charts"], "scatter": section["scatter"]}
-        for section in sections
-    ]
-    return drawn if depths is None else [*drawn, {"id": depths["id"], "charts": depths["charts"]}]
 
 
 def _version() -> str:

@@ -1,11 +1,13 @@
-r"""Figures from stored runs, one to a file."""
+r"""Figures from stored runs."""
 
-from meanmax.study.report.figures.kinds import FIGURES, Kind, pictures
 from meanmax.study.report.figures.request import (
     DPI,
+    FIGURES,
     FORMATS,
+    FigureKind,
     FigureRequest,
     NothingToShow,
+    pictures,
     write_figure,
 )
 
@@ -13,8 +15,8 @@ __all__ = [
     "DPI",
     "FIGURES",
     "FORMATS",
+    "FigureKind",
     "FigureRequest",
-    "Kind",
     "NothingToShow",
     "pictures",
     "write_figure",

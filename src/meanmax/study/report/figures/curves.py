@@ -1,8 +1,7 @@
-r"""Training loss against epoch."""
+r"""Training loss and learned parameters against epoch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,124 +9,71 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from meanmax.study.paper.tables import SETS
-from meanmax.study.report.evidence import Evidence, good
+from meanmax.study.report.charts import Band, padded, quartile_band
+from meanmax.study.report.evidence import LEARNED, Evidence, completed_runs
 from meanmax.study.report.figures import style
-from meanmax.study.report.figures.request import FigureRequest, NothingToShow
+from meanmax.study.report.figures.request import FigureRequest
 from meanmax.study.stats.cells import Selected
 
-NOTE = (
-    "At each epoch the runs that are still training count, up to where half of them have stopped."
-)
+NOTE = "Each epoch counts the runs that are still training, until half of them have stopped."
+SYMBOLS = {"p": "p", "alpha": "α", "gamma": "γ"}
 
 
-class Band(NamedTuple):
-    r"""The quartiles over runs, each :obj:`[epochs]`."""
-
-    epoch: np.ndarray
-    low: np.ndarray
-    middle: np.ndarray
-    high: np.ndarray
-
-
-def band(curves: Sequence[np.ndarray]) -> Band:
-    r"""The median and the other quartiles of curves at each epoch, counted from 1.
-
-    Runs stop at different epochs, and what the last few do is not to be compared with what all
-    did: the band ends where fewer than half of them are left.
-
-    Example:
-        >>> band([np.array([1.0, 2.0]), np.array([3.0])]).middle
-        array([2., 2.])
-
-    Args:
-        curves (sequence): One array for each run; values that are not finite do not count.
-    """
-    table = stacked(curves)
-    there = np.isfinite(table).sum(axis=0)
-    enough = 2 * there >= max(1, len(curves))
-    enough &= there > 0
-    table = table[:, enough]
-    low, middle, high = np.nanquantile(table, (0.25, 0.5, 0.75), axis=0)
-    return Band(np.flatnonzero(enough) + 1, low, middle, high)
-
-
-def stacked(curves: Sequence[np.ndarray]) -> np.ndarray:
-    r"""Curves as rows of one array, with NaN after their ends and for what is not finite."""
-    longest = max((len(curve) for curve in curves), default=0)
-    table = np.full((len(curves), longest), np.nan)
-    for row, curve in zip(table, curves, strict=True):
-        row[: len(curve)] = np.where(np.isfinite(curve), curve, np.nan)
-    return table
-
-
-DATA = ("cora", "citeseer", "pubmed")
-BACKBONE = "gcn"
-
-
-def losses(evidence: Evidence, asked: FigureRequest | None = None) -> Figure:
+def losses(evidence: Evidence, request: FigureRequest) -> Figure:
     r"""The training loss of each method, the median over splits with the quartiles as a band.
 
     Args:
         evidence (Evidence): Runs with their curves.
-        asked (FigureRequest, optional): One backbone and any data sets.
-            (default: GCN on Cora, Citeseer and Pubmed)
+        request (FigureRequest): One backbone and any data sets.
     """
-    asked = asked or FigureRequest()
-    backbone = (asked.backbones or (BACKBONE,))[0]
-    data = asked.data or DATA
+    backbone = request.backbones[0]
     shown, notes = {}, []
-    for name in data:
-        chosen = asked.selected(evidence, name)
-        found = _bands(evidence, asked, chosen, backbone)
-        if found:
+    for name in request.data:
+        chosen = request.selected(evidence, name)
+        if found := _loss_bands(evidence, request, chosen):
             shown[name] = found
             notes += chosen.notes
     if not shown:
-        raise NothingToShow(
-            f"there are no training curves of {style.backbone_name(backbone)} on {', '.join(data)} "
-            f"with {asked.what}; "
-            + asked.remedy(evidence, data, [backbone], *asked.artefacts(evidence, data, backbone))
+        raise request.missing(
+            evidence,
+            f"there are no training curves of {style.backbone_name(backbone)} on "
+            f"{', '.join(request.data)} with {request.settings}",
+            *request.artefacts(evidence),
         )
     figure, grid = style.panels(len(shown))
     for axes, (name, found) in zip(grid, shown.items(), strict=True):
-        for aggr, (_, curve) in found.items():
-            drawn = style.look_of(aggr)
+        for aggr, (_, band) in found.items():
+            drawn = style.method_style(aggr)
             axes.fill_between(
-                curve.epoch, curve.low, curve.high, color=drawn.colour, alpha=0.18, linewidth=0
+                band.epoch, band.low, band.high, color=drawn.colour, alpha=0.18, linewidth=0
             )
-            axes.plot(curve.epoch, curve.middle, drawn.line, color=drawn.colour, linewidth=1.4)
+            axes.plot(band.epoch, band.middle, drawn.line, color=drawn.colour, linewidth=1.4)
         _logarithmic(axes)
-        style.title(
-            axes, f"{style.data_name(name)}, {style.count_text(n for n, _ in found.values())}"
-        )
+        counts = style.count_text(n for n, _ in found.values())
+        style.title(axes, f"{style.data_name(name)}, {counts}")
         style.labels(axes, "epoch", "training loss" if axes is grid[0] else "")
-    missing = [style.data_name(name) for name in data if name not in shown]
-    notes += [f"Nothing on {', '.join(missing)} yet."] if missing else []
     style.heading(
         figure,
-        f"{style.backbone_name(backbone)}: training loss against epoch, {asked.what}",
-        f"Line: median over n splits; band: quartiles. The loss is taken with dropout. {NOTE} "
-        + " ".join(notes),
-        style.handles(_methods(asked, shown)),
+        f"{style.backbone_name(backbone)}: training loss against epoch, {request.settings}",
+        f"Line: median over n splits; band: quartiles. The loss is measured with dropout. {NOTE} "
+        + " ".join([*notes, style.missing_note(request.data, shown)]),
+        style.handles(a for a in request.aggrs if any(a in found for found in shown.values())),
     )
     return figure
 
 
-def _bands(
-    evidence: Evidence, asked: FigureRequest, chosen: Selected, backbone: str
+def _loss_bands(
+    evidence: Evidence, request: FigureRequest, chosen: Selected
 ) -> dict[str, tuple[int, Band]]:
     found = {}
-    for aggr in asked.aggrs:
-        arrays = [evidence.artefact(row.key) for row in good(chosen, backbone, aggr)]
-        curves = [own["train_loss"] for own in arrays if own is not None and "train_loss" in own]
+    for aggr in request.aggrs:
+        rows = completed_runs(chosen, request.backbones[0], aggr)
+        curves = [
+            c for row in rows if (c := evidence.curves(row.key).get("train_loss")) is not None
+        ]
         if curves:
-            found[aggr] = (len(curves), band(curves))
+            found[aggr] = (len(curves), quartile_band(curves))
     return found
-
-
-def _methods(asked: FigureRequest, shown: dict[str, dict[str, tuple[int, Band]]]) -> list[str]:
-    return [aggr for aggr in asked.aggrs if any(aggr in found for found in shown.values())]
 
 
 def _logarithmic(axes: Axes) -> None:
@@ -138,11 +84,7 @@ def _logarithmic(axes: Axes) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-SYMBOLS = {"p": "p", "alpha": "α", "gamma": "γ"}
-LEARNED = "learned/"
-
-
-class Course(NamedTuple):
+class ParameterRuns(NamedTuple):
     r"""One parameter of one method: an array :obj:`[epochs, values]` for each split."""
 
     aggr: str
@@ -151,81 +93,80 @@ class Course(NamedTuple):
     runs: list[np.ndarray]
 
 
-def parameter(evidence: Evidence, asked: FigureRequest | None = None) -> Figure:
-    r"""What each aggregator learned, epoch by epoch: a faint line for each split and their median.
+def parameter(evidence: Evidence, request: FigureRequest) -> Figure:
+    r"""The learned parameters, epoch by epoch: a faint line for each split and their median.
     Where a layer has several values (one for each head or channel), lines are medians over them
     and a band shows from the least to the largest.
 
     Args:
         evidence (Evidence): Runs with their artefacts.
-        asked (FigureRequest, optional): One backbone and any data sets.
-            (default: GCN on the five sets of Table 2)
+        request (FigureRequest): One backbone and any data sets.
     """
-    asked = asked or FigureRequest()
-    backbone = (asked.backbones or (BACKBONE,))[0]
-    data = asked.data or SETS
-    shown = {name: _courses(evidence, asked, name, backbone) for name in data}
-    missing = [style.data_name(name) for name, courses in shown.items() if not courses]
-    shown = {name: courses for name, courses in shown.items() if courses}
+    backbone = request.backbones[0]
+    found = {name: _parameters(evidence, request, name) for name in request.data}
+    shown = {name: own for name, own in found.items() if own}
     if not shown:
         why = "" if evidence.folder else " (an exported file holds no parameters by epoch)"
-        raise NothingToShow(
+        raise request.missing(
+            evidence,
             f"there are no learned parameters of {style.backbone_name(backbone)} on "
-            f"{', '.join(data)} with {asked.what}{why}; "
-            + asked.remedy(evidence, data, [backbone], *asked.artefacts(evidence, data, backbone))
+            f"{', '.join(request.data)} with {request.settings}{why}",
+            *request.artefacts(evidence),
         )
     figure, grid = style.panels(len(shown))
-    for axes, (name, courses) in zip(grid, shown.items(), strict=True):
-        for course in courses:
-            _draw(axes, course, layered=len({c.layer for c in courses}) > 1)
-        counts = [len(course.runs) for course in courses]
-        style.title(axes, f"{style.data_name(name)}, {style.count_text(counts)}")
+    for axes, (name, own) in zip(grid, shown.items(), strict=True):
+        for one in own:
+            _draw_parameter(axes, one, layered=len({other.layer for other in own}) > 1)
+        counts = style.count_text(len(one.runs) for one in own)
+        style.title(axes, f"{style.data_name(name)}, {counts}")
         style.labels(axes, "epoch", "learned parameter")
         axes.margins(x=0.02)
-    several = any(runs.shape[1] > 1 for cs in shown.values() for c in cs for runs in c.runs)
-    each = "the median over heads or channels of one split; band: all of them. " if several else ""
-    aggrs = [a for a in asked.aggrs if any(c.aggr == a for cs in shown.values() for c in cs)]
+    everything = [one for own in shown.values() for one in own]
+    several = any(run.shape[1] > 1 for one in everything for run in one.runs)
+    faint = "one split. "
+    if several:
+        faint = "the median over heads or channels of one split; band: all of them. "
     style.heading(
         figure,
-        f"{style.backbone_name(backbone)}: the learned parameter over epochs, {asked.what}",
-        f"Faint: {each or 'one split. '}Bold: median over n splits. {NOTE} "
-        + (f"Nothing on {', '.join(missing)} yet." if missing else ""),
-        style.handles(aggrs),
+        f"{style.backbone_name(backbone)}: the learned parameter over epochs, {request.settings}",
+        f"Faint: {faint}Bold: median over n splits. {NOTE} "
+        + style.missing_note(request.data, shown),
+        style.handles(a for a in request.aggrs if a in {one.aggr for one in everything}),
     )
     return figure
 
 
-def _draw(axes: Axes, course: Course, *, layered: bool) -> None:
-    drawn = style.look_of(course.aggr)
-    middles = [np.median(run, axis=1) for run in course.runs]
-    if any(run.shape[1] > 1 for run in course.runs):
-        low = np.nanmin(stacked([run.min(axis=1) for run in course.runs]), axis=0)
-        high = np.nanmax(stacked([run.max(axis=1) for run in course.runs]), axis=0)
-        epochs = np.arange(1, len(low) + 1)
+def _parameters(evidence: Evidence, request: FigureRequest, data: str) -> list[ParameterRuns]:
+    found: dict[tuple[str, int, str], list[np.ndarray]] = {}
+    chosen = request.selected(evidence, data)
+    for aggr in request.aggrs:
+        for row in completed_runs(chosen, request.backbones[0], aggr):
+            for name, values in evidence.curves(row.key).items():
+                if name.startswith(LEARNED):
+                    _, layer, symbol = name.removeprefix(LEARNED).split(".", 2)
+                    key = (aggr, int(layer), SYMBOLS.get(symbol, symbol))
+                    found.setdefault(key, []).append(values.reshape(len(values), -1))
+    return [ParameterRuns(*key, runs) for key, runs in sorted(found.items())]
+
+
+def _draw_parameter(axes: Axes, one: ParameterRuns, *, layered: bool) -> None:
+    drawn = style.method_style(one.aggr)
+    middles = [np.median(run, axis=1) for run in one.runs]
+    if any(run.shape[1] > 1 for run in one.runs):
+        longest = max(map(len, one.runs))
+        values = np.concatenate([padded(run, longest) for run in one.runs], axis=1)
+        low, high = np.nanmin(values, axis=1), np.nanmax(values, axis=1)
+        epochs = np.arange(1, longest + 1)
         axes.fill_between(epochs, low, high, color=drawn.colour, alpha=0.1, linewidth=0)
     for curve in middles:
         axes.plot(np.arange(1, len(curve) + 1), curve, color=drawn.colour, alpha=0.3, linewidth=0.6)
-    bold = band(middles)
+    bold = quartile_band(middles)
     axes.plot(bold.epoch, bold.middle, drawn.line, color=drawn.colour, linewidth=1.8)
-    name = f"{course.symbol}, layer {course.layer + 1}" if layered else course.symbol
     axes.annotate(
-        name,
+        f"{one.symbol}, layer {one.layer + 1}" if layered else one.symbol,
         (bold.epoch[-1], bold.middle[-1]),
         xytext=(3, 3),
         textcoords="offset points",
         color=drawn.colour,
         fontsize=style.SIZE - 1 if layered else style.SIZE + 1,
     )
-
-
-def _courses(evidence: Evidence, asked: FigureRequest, data: str, backbone: str) -> list[Course]:
-    found: dict[tuple[str, int, str], list[np.ndarray]] = {}
-    chosen = asked.selected(evidence, data)
-    for aggr in asked.aggrs:
-        for row in good(chosen, backbone, aggr):
-            for name, values in (evidence.artefact(row.key) or {}).items():
-                if name.startswith(LEARNED):
-                    _, layer, symbol = name.removeprefix(LEARNED).split(".", 2)
-                    key = (aggr, int(layer), SYMBOLS.get(symbol, symbol))
-                    found.setdefault(key, []).append(values.reshape(len(values), -1))
-    return [Course(*key, runs) for key, runs in sorted(found.items())]

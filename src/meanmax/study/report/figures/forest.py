@@ -10,40 +10,34 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from meanmax.study.paper.claims import Claim, claims
-from meanmax.study.paper.tables import BACKBONES, PPI_GO, SETS, table
+from meanmax.study.paper.tables import PPI_GO, SCHEMES
 from meanmax.study.report.evidence import Evidence
 from meanmax.study.report.figures import style
-from meanmax.study.report.figures.request import FigureRequest, NothingToShow
+from meanmax.study.report.figures.request import FigureRequest
+from meanmax.study.report.groups import PPI
+from meanmax.study.stats.comparison import BASELINE, compare
 from meanmax.study.stats.paired import FEW
 
-PPI = ("ppi", "ppi-go")
 
-
-def forest(evidence: Evidence, asked: FigureRequest | None = None) -> Figure:
+def forest(evidence: Evidence, request: FigureRequest) -> Figure:
     r"""The mean difference of each aggregator to its baseline, paired over splits, with its 95 %
     interval; the paper's difference is an open diamond.
 
     Args:
         evidence (Evidence): The runs; artefacts are not needed.
-        asked (FigureRequest, optional): Any backbones and data sets. (default: all of Table 2)
+        request (FigureRequest): Any backbones and data sets.
     """
-    asked = asked or FigureRequest()
-    data = asked.data or SETS
-    backbones = asked.backbones or BACKBONES
-    listed = {name: _claims(evidence, asked, name, backbones) for name in data}
+    listed = {name: _claims(evidence, request, name) for name in request.data}
     shown = {name: own for name, own in listed.items() if own}
     if not shown:
-        raise NothingToShow(
+        raise request.missing(
+            evidence,
             f"there are no runs of an aggregator and its baseline on the same splits of "
-            f"{', '.join(data)} with {asked.what}; "
-            f"{asked.remedy(evidence, data, backbones)}"
+            f"{', '.join(request.data)} with {request.settings}",
         )
-    methods = [
-        (backbone, aggr)
-        for backbone in backbones
-        for aggr in asked.aggrs
-        if any((c.backbone, c.aggr) == (backbone, aggr) for own in shown.values() for c in own)
-    ]
+    everything = [claim for own in shown.values() for claim in own]
+    there = {(claim.backbone, claim.aggr) for claim in everything}
+    methods = [(b, a) for b in request.backbones for a in request.aggrs if (b, a) in there]
     figure, grid = style.panels(
         len(shown),
         columns=5,
@@ -54,48 +48,38 @@ def forest(evidence: Evidence, asked: FigureRequest | None = None) -> Figure:
     places = _places(methods)
     for axes, (name, own) in zip(grid, shown.items(), strict=True):
         _draw(axes, own, places)
-        counts = [claim.paired.n for claim in own]
-        style.title(axes, f"{style.data_name(name)}, {style.count_text(counts)}")
-    names = [f"{style.backbone_name(b)}, {style.look_of(a).label}" for b, a in methods]
+        counts = style.count_text(claim.paired.n for claim in own)
+        style.title(axes, f"{style.data_name(name)}, {counts}")
+    names = [f"{style.backbone_name(b)}, {style.method_style(a).label}" for b, a in methods]
     grid[0].set_yticks([places[method] for method in methods], names)
     grid[0].set_ylim(max(places.values()) + 0.7, min(places.values()) - 0.7)
-    missing = [style.data_name(name) for name in data if name not in shown]
+    few = any(claim.paired.n < FEW for claim in everything)
     style.heading(
         figure,
-        f"Difference to the baseline in points of test score, {asked.what}",
+        f"Difference to the baseline in points of test score, {request.settings}",
         "Right of 0 the aggregator is better. Mean of paired differences over n splits with a 95 % "
         "bootstrap interval, not adjusted for the number of comparisons; random splits of one "
-        "graph overlap, so that intervals look surer than they are. "
-        + (f"Open marks: fewer than {FEW} splits, too few for an interval. " if _few(shown) else "")
+        "graph overlap, so intervals look narrower than they should be. "
+        + (f"Open marks: fewer than {FEW} splits, too few for an interval. " if few else "")
         + (f"{PPI_GO} " if "ppi-go" in shown else "")
-        + (f"Nothing on {', '.join(missing)} yet." if missing else ""),
-        _handles(methods, paper=any(math.isfinite(c.paper) for own in shown.values() for c in own)),
+        + style.missing_note(request.data, shown),
+        _handles(methods, paper=any(math.isfinite(claim.paper) for claim in everything)),
     )
     return figure
 
 
-def _few(shown: dict[str, list[Claim]]) -> bool:
-    return any(claim.paired.n < FEW for own in shown.values() for claim in own)
-
-
-def _claims(
-    evidence: Evidence, asked: FigureRequest, data: str, backbones: Sequence[str]
-) -> list[Claim]:
-    number = 4 if data in PPI else 2
-    tabled = table(
-        evidence.rows,
-        number,
-        data=[data],
-        backbones=backbones,
-        aggrs=asked.aggrs,
-        settings_name=asked.settings_name,
-        overrides=asked.overrides,
-    )
-    return claims(number, tabled.comparisons)
+def _claims(evidence: Evidence, request: FigureRequest, data: str) -> list[Claim]:
+    chosen = request.selected(evidence, data, SCHEMES.get(data))
+    comparisons = [
+        compare(chosen, backbone, request.aggrs, data=data)
+        for backbone in request.backbones
+        if BASELINE in request.aggrs and chosen.of(backbone, BASELINE)
+    ]
+    return claims(4 if data in PPI else 2, comparisons)
 
 
 def _places(methods: Sequence[tuple[str, str]]) -> dict[tuple[str, str], float]:
-    r"""A line for each method, with a gap between backbones."""
+    r"""The height of each method, with a gap between backbones."""
     found: dict[tuple[str, str], float] = {}
     place, before = 0.0, ""
     for backbone, aggr in methods:
@@ -108,14 +92,20 @@ def _places(methods: Sequence[tuple[str, str]]) -> dict[tuple[str, str], float]:
 def _draw(axes: Axes, own: Sequence[Claim], places: dict[tuple[str, str], float]) -> None:
     axes.axvline(0, color="0.5", linewidth=0.8, zorder=0)
     for claim in own:
-        drawn = style.look_of(claim.aggr)
+        drawn = style.method_style(claim.aggr)
         place, pair = places[claim.backbone, claim.aggr], claim.paired
         enough = pair.n >= FEW
         if enough:
             axes.plot([pair.low, pair.high], [place, place], color=drawn.colour, linewidth=1.4)
         face = drawn.colour if enough else "white"
-        axes.plot([pair.difference], [place], drawn.marker, color=drawn.colour,
-                  markerfacecolor=face, markersize=4.5)  # fmt: skip
+        axes.plot(
+            [pair.difference],
+            [place],
+            drawn.marker,
+            color=drawn.colour,
+            markerfacecolor=face,
+            markersize=4.5,
+        )
         if math.isfinite(claim.paper):
             axes.plot([claim.paper], [place], "d", color="0.25", markersize=5, fillstyle="none")
     counts = {(claim.backbone, claim.aggr): claim.paired.n for claim in own}

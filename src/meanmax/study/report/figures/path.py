@@ -13,7 +13,7 @@ from meanmax.functional import lp, polynomial, softmax
 from meanmax.graph import Graph
 from meanmax.study.report.evidence import Evidence
 from meanmax.study.report.figures.request import FigureRequest
-from meanmax.study.report.figures.style import look_of
+from meanmax.study.report.figures.style import method_style
 
 VALUES = [-1.0, 0.2, 0.5, 2.0]
 LOWEST = -1.5
@@ -24,29 +24,24 @@ CURVES: list[tuple[str, Callable[..., torch.Tensor], float, str]] = [
 ]
 
 
-def path(evidence: Evidence | None = None, asked: FigureRequest | None = None) -> Figure:
+def path(evidence: Evidence | None = None, request: FigureRequest | None = None) -> Figure:
     r"""One neighbourhood of four values, whose three aggregates rise from its mean to its maximum.
 
     Args:
-        evidence (Evidence, optional): Not looked at: the picture needs no runs.
-        asked (FigureRequest, optional): Not looked at.
+        evidence (Evidence, optional): Not used: the picture needs no runs.
+        request (FigureRequest, optional): Not used.
     """
     figure = Figure(figsize=(7, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
-    draw_path(figure.subplots())
+    _draw(figure.subplots())
     return figure
 
 
-def draw_path(axes: Axes) -> None:
-    r"""Draws the three curves between the mean and the maximum.
-
-    Args:
-        axes (Axes): Where.
-    """
+def _draw(axes: Axes) -> None:
     x, graph = _neighbourhood()
     grid = torch.logspace(0, 2, 200)
     for name, rule, lowest, symbol in CURVES:
-        label, colour, style, _ = look_of(name)
+        label, colour, style, _ = method_style(name)
         out = [rule(x, graph, float(t) - 1 + lowest)[-1].item() for t in grid]
         axes.plot(grid, out, style, color=colour, label=f"{label}, {symbol}", linewidth=2)
     for value in VALUES:
@@ -64,9 +59,9 @@ def draw_path(axes: Axes) -> None:
 
 
 def _neighbourhood() -> tuple[torch.Tensor, Graph]:
-    r"""Four neighbours of one node, all of equal weight that sums to one."""
+    r"""Four neighbours of one node, with equal weights that sum to one."""
     count = len(VALUES)
     edges = torch.tensor([list(range(count)), [count] * count])
     graph = Graph.from_edge_index(edges, num_nodes=count + 1, normalize="row")
-    # The node itself is no neighbour; below all of them, it sets the minimum.
+    # The node itself is no neighbour; its value, below all of them, is the minimum.
     return torch.tensor([*VALUES, LOWEST]).unsqueeze(1), graph

@@ -1,120 +1,194 @@
-r"""What a figure is asked to show, and what is said if there is nothing to show."""
+r"""All figures by name, what to show in them, and what to say if there is nothing to show.
+
+Nothing here imports PyTorch or matplotlib until a figure is drawn.
+"""
 
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
-from matplotlib.figure import Figure
-
-from meanmax.data.fetch.catalog import CATALOG
-from meanmax.data.files import replacing
-from meanmax.study.paper.tables import AGGRS
-from meanmax.study.report.evidence import Evidence, good
+from meanmax.study.paper.tables import AGGRS, BACKBONES, SETS
 from meanmax.study.settings.settings import NAMES
-from meanmax.study.stats.cells import Selected
-from meanmax.study.store.store import DEFAULT_STORE, reported
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from meanmax.study.report.embeddings import LabelSource
+    from meanmax.study.report.evidence import Evidence
+    from meanmax.study.stats.cells import Selected
+
+PUBLISHED = "published"
 
 
-class NothingToShow(Exception):  # noqa: N818 - it is no error that runs are still to be made
+class NothingToShow(Exception):  # noqa: N818 - missing runs are no error
     r"""Runs or artefacts that a figure needs are missing; the message says what makes them."""
 
 
 @dataclass(frozen=True)
 class FigureRequest:
-    r"""What to show.
+    r"""What to show. Empty fields are filled in by :meth:`completed` before a figure is drawn.
 
     Args:
-        data (tuple): The data sets, by what rows call them; empty for the figure's own.
-        sources (mapping): Where graphs of one's own lie, by what rows call them.
-        backbones (tuple): The backbones; empty for the figure's own.
+        data (tuple): The data sets, by their names in rows.
+        backbones (tuple): The backbones.
         aggrs (tuple): The aggregators, the baseline first.
-        settings_name (str): The settings file.
-        overrides (mapping): Settings in place of the file's.
+        settings_name (str, optional): The settings file.
+        overrides (mapping): Settings that win over the file's.
         data_dir (Path, optional): Where to look for data first.
+        sources (mapping): The paths of user's own graphs, by their names in rows.
+        labels (LabelSource, optional): Classes of nodes, shared by all figures of a command.
     """
 
     data: tuple[str, ...] = ()
     backbones: tuple[str, ...] = ()
     aggrs: tuple[str, ...] = AGGRS
-    settings_name: str = "published"
+    settings_name: str | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
     data_dir: Path | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
+    labels: LabelSource | None = None
 
     def named(self, evidence: Evidence) -> FigureRequest:
-        r"""The same, with paths among the data replaced by what rows call the graphs there: by
-        the name of their folder or file.
+        r"""Replaces paths among the data by the names that rows have for these graphs: the name
+        of their folder or file.
 
         Args:
             evidence (Evidence): The rows.
         """
+        from meanmax.study.report.embeddings import LabelSource
+
         there = {row.data for row in evidence.rows}
         names = {source: _name(source, there) for source in self.data}
         own = {name: source for source, name in names.items() if source != name}
-        return replace(self, data=tuple(names.values()), sources={**self.sources, **own})
+        return replace(
+            self,
+            data=tuple(names.values()),
+            sources={**self.sources, **own},
+            labels=self.labels or LabelSource(data_dir=self.data_dir),
+        )
 
-    def selected(self, evidence: Evidence, data: str) -> Selected:
-        r"""The rows of a data set that have the settings asked for."""
-        return evidence.selected(data, settings_name=self.settings_name, overrides=self.overrides)
+    def completed(self, kind: FigureKind, evidence: Evidence) -> FigureRequest:
+        r"""Fills in data sets, backbones and settings from what the store holds.
 
-    def command(
-        self, evidence: Evidence, data: Sequence[str], backbones: Sequence[str], *more: str
-    ) -> str:
+        The figure's own data sets and backbones are taken if the store has runs of any of them,
+        and otherwise all that it has. Of the settings of these runs the published ones are
+        taken, or else those that most runs have.
+
+        Args:
+            kind (FigureKind): The figure.
+            evidence (Evidence): The rows.
+        """
+        rows = [
+            row
+            for row in evidence.rows
+            if (not self.data or row.data in self.data)
+            and (not self.backbones or row.backbone in self.backbones)
+            and self.settings_name in (None, row.settings_name)
+        ]
+        data = self.data or _held(kind.data, (row.data for row in rows))
+        rows = [row for row in rows if row.data in data]
+        backbones = self.backbones or _held(kind.backbones, (row.backbone for row in rows))
+        counts = Counter(row.settings_name for row in rows if row.backbone in backbones)
+        settings = self.settings_name
+        if settings is None:
+            (settings, _), *_ = [*counts.most_common(1), (PUBLISHED, 0)]
+            if PUBLISHED in counts or kind.published:
+                settings = PUBLISHED
+        return replace(self, data=data, backbones=backbones, settings_name=settings)
+
+    def selected(self, evidence: Evidence, data: str, scheme: str | None = None) -> Selected:
+        r"""The rows of a data set that have the requested settings."""
+        name = self.settings_name or PUBLISHED
+        return evidence.selected(data, name, self.overrides, scheme)
+
+    def command(self, evidence: Evidence, *more: str) -> str:
         r"""The command that makes the runs.
 
         Args:
-            evidence (Evidence): What there is, which tells the store.
-            data (sequence): The data sets.
-            backbones (sequence): The backbones.
-            *more (str): Options besides.
+            evidence (Evidence): The rows, which tell the store.
+            *more (str): Further options.
         """
         return " && ".join(
             shlex.join([*words, *more, *self._options(evidence, settings, store)])
-            for words, settings, store in _commands(data, backbones, self.sources)
+            for words, settings, store in self._commands()
         )
 
-    def remedy(
-        self, evidence: Evidence, data: Sequence[str], backbones: Sequence[str], *more: str
-    ) -> str:
-        r"""What to do where runs are missing; see :meth:`command`."""
-        own = {row.settings_name for row in evidence.rows if row.data in data}
-        others = [name for name in NAMES if name in own - {self.settings_name}]
-        there = "".join(f"; there are runs with --settings {name}" for name in others)
-        return f"this makes them: {self.command(evidence, data, backbones, *more)}{there}"
-
-    def artefacts(self, evidence: Evidence, data: Sequence[str], backbone: str) -> list[str]:
-        r"""The option without which the runs would not be made, if rows of them are there.
+    def missing(self, evidence: Evidence, what: str, *more: str) -> NothingToShow:
+        r"""The error that says which runs are missing and which command makes them.
 
         Args:
-            evidence (Evidence): What there is.
-            data (sequence): The data sets.
-            backbone (str): The backbone.
+            evidence (Evidence): The rows.
+            what (str): What is missing.
+            *more (str): Further options of the command.
         """
-        chosen = [self.selected(evidence, name) for name in data]
-        there = any(good(own, backbone, aggr) for own in chosen for aggr in self.aggrs)
+        own = {row.settings_name for row in evidence.rows if row.data in self.data}
+        others = [name for name in NAMES if name in own - {self.settings_name}]
+        there = "".join(f"; there are runs with --settings {name}" for name in others)
+        command = self.command(evidence, *more)
+        return NothingToShow(f"{what}; this command makes them: {command}{there}")
+
+    def artefacts(self, evidence: Evidence) -> list[str]:
+        r"""The option that repeats runs whose rows are there without an artefact."""
+        from meanmax.study.report.evidence import completed_runs
+
+        chosen = [self.selected(evidence, name) for name in self.data]
+        there = any(
+            completed_runs(c, b, a) for c in chosen for b in self.backbones for a in self.aggrs
+        )
         return ["--artefacts"] if there and evidence.folder is not None else []
 
-    def _options(self, evidence: Evidence, default: str, store: str) -> list[str]:
-        words = []
-        if self.settings_name != default:
-            words += ["--settings", self.settings_name]
-        for name, value in self.overrides.items():
-            words += ["--set", f"{name}={_text(value)}"]
-        folder = evidence.folder
-        if folder is not None and str(folder) != DEFAULT_STORE:
-            words += [store, str(folder)]
-        return words
-
     @property
-    def what(self) -> str:
+    def settings(self) -> str:
         r"""The settings, for a title."""
         changed = "".join(f", {name}={_text(x)}" for name, x in self.overrides.items())
         return f"{self.settings_name} settings{changed}"
+
+    def _commands(self) -> list[tuple[list[str], str, str]]:
+        r"""Words, their default settings, and the option for the store."""
+        from meanmax.data.fetch.catalog import CATALOG
+
+        found = []
+        ppi = [name for name in self.data if name in ("ppi", "ppi-go")]
+        tabled = [name for name in self.data if name in CATALOG and name not in ppi]
+        for table, names in (("table2", tabled), ("table4", ppi)):
+            if names:
+                words = ["meanmax", "reproduce", table, "--data", ",".join(names)]
+                words += ["--backbone", ",".join(self.backbones)]
+                found.append((words, PUBLISHED, "--store"))
+        for name in self.data:
+            if name not in CATALOG:
+                for backbone in self.backbones:
+                    words = ["meanmax", "compare", "--data", self.sources.get(name, name)]
+                    found.append(([*words, "--backbone", backbone], "tuned", "--out"))
+        return found
+
+    def _options(self, evidence: Evidence, default: str, store: str) -> list[str]:
+        words = []
+        if self.settings_name not in (None, default):
+            words += ["--settings", str(self.settings_name)]
+        for name, value in self.overrides.items():
+            words += ["--set", f"{name}={_text(value)}"]
+        return words + store_option(evidence, store)
+
+
+def store_option(evidence: Evidence, option: str) -> list[str]:
+    r"""The option that names a store, unless it is the default one."""
+    from meanmax.study.store.store import DEFAULT_STORE
+
+    folder = evidence.folder
+    return [] if folder is None or str(folder) == DEFAULT_STORE else [option, str(folder)]
+
+
+def _held(own: Sequence[str], there: Iterable[str]) -> tuple[str, ...]:
+    r"""A figure's own names if any of them is there, or else all that are there."""
+    found = tuple(dict.fromkeys(there))
+    return tuple(own) if not found or set(own) & set(found) else found
 
 
 def _name(source: str, there: Container[str]) -> str:
@@ -123,28 +197,133 @@ def _name(source: str, there: Container[str]) -> str:
     return next((name for name in names if name in there), source)
 
 
-def _commands(
-    data: Sequence[str], backbones: Sequence[str], sources: Mapping[str, str]
-) -> list[tuple[list[str], str, str]]:
-    r"""Words, the settings they take by themselves, and the option for the store."""
-    found = []
-    ppi = [name for name in data if name in ("ppi", "ppi-go")]
-    tabled = [name for name in data if name in CATALOG and name not in ppi]
-    for table, names in (("table2", tabled), ("table4", ppi)):
-        if names:
-            words = ["meanmax", "reproduce", table, "--data", ",".join(names)]
-            found.append(([*words, "--backbone", ",".join(backbones)], "published", "--store"))
-    for name in data:
-        if name not in CATALOG:
-            for backbone in backbones:
-                words = ["meanmax", "compare", "--data", sources.get(name, name)]
-                words += ["--backbone", backbone]
-                found.append((words, "tuned", "--out"))
-    return found
-
-
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) or value is None else str(value)
+
+
+@dataclass(frozen=True)
+class FigureKind:
+    r"""A kind of figure.
+
+    Args:
+        what (str): What it shows, in a line.
+        function (str): The module and the function that draw it.
+        backbones (tuple): Its own backbones.
+        data (tuple): Its own data sets.
+        picture (str): What has a picture of its own: :obj:`"backbone"`; :obj:`"data"` for each
+            backbone with a data set of its own; :obj:`"all"` for one picture of everything.
+        published (bool): Whether it shows runs with published settings only.
+        needs_runs (bool): Whether it is made from runs.
+    """
+
+    what: str
+    function: str
+    backbones: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
+    picture: str = "backbone"
+    published: bool = False
+    needs_runs: bool = True
+
+    def draw(self, evidence: Evidence, request: FigureRequest | None = None) -> Figure:
+        r"""Draws one picture, or raises :class:`NothingToShow`.
+
+        Args:
+            evidence (Evidence): The runs.
+            request (FigureRequest, optional): What to show. (default: the figure's own)
+        """
+        request = (request or FigureRequest()).completed(self, evidence)
+        module, _, name = self.function.partition(".")
+        drawing = getattr(import_module(f"meanmax.study.report.figures.{module}"), name)
+        figure: Figure = drawing(evidence, request)
+        return figure
+
+
+FIGURES = {
+    "tsne": FigureKind(
+        "2-D t-SNE of hidden embeddings, with silhouette scores",
+        "tsne.tsne",
+        ("gcn", "gat"),
+        ("photo", "computers"),
+        picture="data",
+    ),
+    "losses": FigureKind(
+        "training loss against epoch", "curves.losses", ("gcn",), ("cora", "citeseer", "pubmed")
+    ),
+    "depth": FigureKind(
+        "accuracy against the number of layers",
+        "layers.depth",
+        ("gcn",),
+        ("cora", "citeseer", "pubmed"),
+        published=True,
+    ),
+    "parameter": FigureKind(
+        "the learned parameter over epochs", "curves.parameter", ("gcn", "gat"), SETS
+    ),
+    "maxness": FigureKind("maxness of every layer", "layers.maxness", ("gcn", "gat"), SETS),
+    "forest": FigureKind(
+        "paired differences to the baseline, with intervals",
+        "forest.forest",
+        BACKBONES,
+        SETS,
+        picture="all",
+    ),
+    "path": FigureKind("the path from mean to max", "path.path", picture="all", needs_runs=False),
+}
+r"""Every figure there is."""
+
+
+def pictures(
+    name: str, request: FigureRequest, evidence: Evidence | None = None
+) -> dict[str, FigureRequest]:
+    r"""The pictures that a request consists of, by the name of their files without suffix.
+
+    Example:
+        >>> list(pictures("tsne", FigureRequest()))
+        ['tsne-gcn-photo', 'tsne-gat-computers']
+        >>> list(pictures("losses", FigureRequest(data=("cora",), settings_name="tuned")))
+        ['losses-gcn-cora-tuned']
+
+    Args:
+        name (str): A key of :obj:`FIGURES`.
+        request (FigureRequest): What to show.
+        evidence (Evidence, optional): The rows. (default: none)
+    """
+    kind = FIGURES[name]
+    if not kind.needs_runs:
+        return {name: request}
+    if kind.picture == "all":
+        return {_stem(name, request): request}
+    rows = () if evidence is None else evidence.rows
+    held = request if evidence is None else request.completed(kind, evidence)
+    backbones = held.backbones or kind.backbones
+    if kind.picture == "backbone":
+        single = [replace(request, backbones=(b,)) for b in backbones]
+        return {_stem(name, one): one for one in single}
+    there = list(dict.fromkeys((row.backbone, row.data) for row in rows))
+    if request.data:
+        pairs = [
+            (b, d)
+            for d in request.data
+            for b in request.backbones
+            or [b for b in backbones if (b, d) in there][:1]
+            or kind.backbones[:1]
+        ]
+    elif (held.data or kind.data) == kind.data:
+        own = dict(zip(kind.backbones, kind.data, strict=True))
+        pairs = [(b, own.get(b, kind.data[0])) for b in backbones]
+    else:
+        pairs = [(b, d) for b, d in there if b in backbones and d in held.data]
+    single = [replace(request, backbones=(b,), data=(d,)) for b, d in pairs]
+    return {_stem(name, one): one for one in single}
+
+
+def _stem(name: str, request: FigureRequest) -> str:
+    words = [name, *request.backbones, *(Path(source).name for source in request.data)]
+    words += [request.settings_name] if request.settings_name not in (None, PUBLISHED) else []
+    words += [f"{setting}={value}" for setting, value in request.overrides.items()]
+    return "-".join(
+        "".join(mark if mark.isalnum() or mark in "_=." else "_" for mark in word) for word in words
+    )
 
 
 FORMATS = ("svg", "png")
@@ -154,21 +333,26 @@ DPI = 200
 def write_figure(
     figure: Figure, folder: Path, stem: str, formats: Iterable[str] = FORMATS, *, dpi: int = DPI
 ) -> list[Path]:
-    r"""Writes a figure in each format; the files.
+    r"""Writes a figure in each format, and returns the files.
 
     Args:
         figure (Figure): The figure.
-        folder (Path): Where to; it is made.
+        folder (Path): The folder; it is made.
         stem (str): The name of the files without suffix.
         formats (iterable, optional): Out of :obj:`FORMATS`. (default: both)
-        dpi (int, optional): Dots to an inch of what is no line: the whole PNG, and the points of
-            t-SNE in the SVG. (default: :obj:`200`)
+        dpi (int, optional): Resolution of what is not drawn as lines: the whole PNG, and the
+            points of t-SNE in the SVG. (default: :obj:`200`)
     """
+    import matplotlib
+
+    from meanmax.study.store.store import reported
+    from meanmax.data.files import replacing
+
     paths = []
     for kind in formats:
         path = folder / f"{stem}.{kind}"
         metadata = {"Date": None} if kind == "svg" else None
-        # Letters stay letters, and identifiers do not change from one run to the next.
+        # Text stays text, and identifiers do not change from one run to the next.
         style = matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "meanmax"})
         with reported(path), replacing(path) as temporary, style:
             figure.savefig(temporary, format=kind, dpi=dpi, metadata=metadata)

@@ -1,12 +1,12 @@
-r"""How all figures look: colours that colour-blind readers tell apart, with lines and markers
-that differ without any colour.
+r"""The style of all figures: colours that colour-blind readers can distinguish, with lines and
+markers that differ without any colour.
 """
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from matplotlib.axes import Axes
@@ -53,13 +53,13 @@ BACKBONE_NAMES = {
     "gin": "GIN",
 }
 LONGEST = 24
-r"""So many letters of a name have room above a panel."""
+r"""The longest name of a data set above a panel."""
 
 SIZE = 8
 r"""The size of text in points."""
 
 
-class Look(NamedTuple):
+class MethodStyle(NamedTuple):
     r"""How a method is drawn."""
 
     label: str
@@ -69,49 +69,49 @@ class Look(NamedTuple):
 
 
 METHODS = {
-    "none": Look("baseline", "#444444", "-", "o"),
-    "lp": Look("Lp norm", "#0072B2", "--", "s"),
-    "poly": Look("polynomial", "#D55E00", "-.", "^"),
-    "softmax": Look("softmax", "#009E73", ":", "D"),
-    "max": Look("max", "#CC79A7", "-", "v"),
-    "pna": Look("PNA", "#E69F00", "--", "P"),
-    "pyg-softmax": Look("PyG's softmax", "#56B4E9", ":", "X"),
-    "pyg-powermean": Look("PyG's power mean", "#8C564B", "-.", "*"),
+    "none": MethodStyle("baseline", "#444444", "-", "o"),
+    "lp": MethodStyle("Lp norm", "#0072B2", "--", "s"),
+    "poly": MethodStyle("polynomial", "#D55E00", "-.", "^"),
+    "softmax": MethodStyle("softmax", "#009E73", ":", "D"),
+    "max": MethodStyle("max", "#CC79A7", "-", "v"),
+    "pna": MethodStyle("PNA", "#E69F00", "--", "P"),
+    "pyg-softmax": MethodStyle("PyG's softmax", "#56B4E9", ":", "X"),
+    "pyg-powermean": MethodStyle("PyG's power mean", "#8C564B", "-.", "*"),
 }
 
 
-def look_of(aggr: str) -> Look:
-    r"""How an aggregator is drawn; those without a look of their own are grey."""
-    return METHODS.get(aggr, Look(aggr, "#999999", "-", "x"))
+def method_style(aggr: str) -> MethodStyle:
+    r"""The style of an aggregator; those without one of their own are grey."""
+    return METHODS.get(aggr, MethodStyle(aggr, "#999999", "-", "x"))
 
 
 def data_name(data: str) -> str:
-    r"""What a data set is called in print; no name can be taken for mathematics, or is too long
-    for a title.
-    """
-    return DATA_NAMES.get(data, plain(data if len(data) <= LONGEST else f"{data[: LONGEST - 1]}…"))
+    r"""The name of a data set in print, escaped and shortened."""
+    return DATA_NAMES.get(
+        data, escaped(data if len(data) <= LONGEST else f"{data[: LONGEST - 1]}…")
+    )
 
 
 def backbone_name(backbone: str) -> str:
-    r"""What a backbone is called in print."""
+    r"""The name of a backbone in print."""
     return BACKBONE_NAMES.get(backbone, backbone)
 
 
-def plain(text: str) -> str:
-    r"""Text of a person's own data, in which a dollar sign begins no formula."""
+def escaped(text: str) -> str:
+    r"""Text of a user's own data, in which a dollar sign begins no formula."""
     return text.replace("$", r"\$")
 
 
 def panels(
     count: int, *, columns: int = 3, width: float = 2.6, height: float = 2.3, share: bool = False
 ) -> tuple[Figure, list[Axes]]:
-    r"""A figure with some panels of equal size.
+    r"""A figure with panels of equal size.
 
     Args:
-        count (int): How many.
-        columns (int, optional): How many beside each other. (default: :obj:`3`)
-        width (float, optional): Of a panel, in inches. (default: :obj:`2.6`)
-        height (float, optional): Of a panel. (default: :obj:`2.3`)
+        count (int): The number of panels.
+        columns (int, optional): The number of columns. (default: :obj:`3`)
+        width (float, optional): Width of a panel, in inches. (default: :obj:`2.6`)
+        height (float, optional): Height of a panel. (default: :obj:`2.3`)
         share (bool, optional): Whether all have the same y axis. (default: :obj:`False`)
     """
     columns = 2 if (count, columns) == (4, 3) else min(count, columns)
@@ -122,14 +122,9 @@ def panels(
     for axes in grid[count:]:
         axes.remove()
     for axes in grid[:count]:
-        tidy(axes)
+        axes.tick_params(labelsize=SIZE - 1)
+        axes.spines[["top", "right"]].set_visible(False)
     return figure, list(grid[:count])
-
-
-def tidy(axes: Axes) -> None:
-    r"""Small labels, and no frame but the axes."""
-    axes.tick_params(labelsize=SIZE - 1)
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def title(axes: Axes, text: str) -> None:
@@ -156,20 +151,20 @@ def heading(
     Args:
         figure (Figure): The figure.
         text (str): The title.
-        note (str, optional): The note, which is broken into lines. (default: :obj:`""`)
-        drawn (sequence, optional): What the legend shows. (default: :obj:`()`)
-        columns (int, optional): Of the legend. (default: as many as fit)
+        note (str, optional): The note, which is wrapped. (default: :obj:`""`)
+        drawn (sequence, optional): The handles of the legend. (default: :obj:`()`)
+        columns (int, optional): Columns of the legend. (default: as many as fit)
     """
     width = figure.get_figwidth()
     title = textwrap.wrap(text, int(width * 12))
     small = textwrap.wrap(note, int(width * 21))
     labels = [str(handle.get_label()) for handle in drawn]
     columns = columns or fitting(labels, width)
-    # Panels have room for a line of each and two of the note: more makes the figure higher.
+    # Panels leave room for a line of each and two of the note: more lines need a higher figure.
     more = (len(title) - 1, math.ceil(len(labels) / columns) - 1, len(small) - 2)
     inches = sum(max(0, lines) * size for lines, size in zip(more, (0.17, 0.17, 0.11), strict=True))
     figure.set_figheight(figure.get_figheight() + inches)
-    # One artist for both: a title of its own would be drawn over the legend.
+    # One artist for both: a separate title would be drawn over the legend.
     figure.legend(
         handles=list(drawn),
         title="\n".join(title),
@@ -185,17 +180,17 @@ def heading(
 
 
 def fitting(labels: Sequence[str], width: float) -> int:
-    r"""How many columns a legend may have.
+    r"""The number of legend columns that fit.
 
     Example:
         >>> fitting(["Lp norm", "polynomial", "softmax"], 9.0), fitting(["a" * 20] * 3, 4.0)
         (3, 2)
 
     Args:
-        labels (sequence): The texts.
-        width (float): Of the figure, in inches.
+        labels (sequence): The labels.
+        width (float): Width of the figure, in inches.
     """
-    letter, line = 0.0085 * SIZE, 0.075 * SIZE  # inches of a letter, of a line with its gaps
+    letter, line = 0.0085 * SIZE, 0.075 * SIZE  # inches per letter, per line with its gaps
     columns = [letter * len(label) + line for label in labels]
     if sum(columns) <= width:
         return max(1, len(labels))
@@ -203,7 +198,7 @@ def fitting(labels: Sequence[str], width: float) -> int:
 
 
 def absent(axes: Axes, text: str = "no runs yet") -> None:
-    r"""A word in a panel that has nothing to show."""
+    r"""Text in a panel that has nothing to show."""
     axes.text(
         0.5,
         0.5,
@@ -217,23 +212,23 @@ def absent(axes: Axes, text: str = "no runs yet") -> None:
 
 
 def handles(aggrs: Iterable[str], *, markers: bool = False, lines: bool = True) -> list[Line2D]:
-    r"""What a legend shows for aggregators."""
+    r"""Legend handles of aggregators."""
     return [
         Line2D(
             [],
             [],
-            color=look.colour,
-            linestyle=look.line if lines else "none",
-            marker=look.marker if markers else "none",
+            color=method.colour,
+            linestyle=method.line if lines else "none",
+            marker=method.marker if markers else "none",
             markersize=4,
-            label=look.label,
+            label=method.label,
         )
-        for look in map(look_of, aggrs)
+        for method in map(method_style, aggrs)
     ]
 
 
 def count_text(counts: Iterable[int]) -> str:
-    r"""How many runs there are, where methods may have different numbers of them.
+    r"""The number of runs, or the range of numbers where methods differ.
 
     Example:
         >>> count_text([10, 10]), count_text([9, 10])
@@ -243,3 +238,9 @@ def count_text(counts: Iterable[int]) -> str:
     if len(known) < 2:
         return f"n = {known[0] if known else 0}"
     return f"n = {known[0]}–{known[-1]}"
+
+
+def missing_note(data: Iterable[str], shown: Container[str]) -> str:
+    r"""Names the data sets without runs."""
+    missing = [data_name(name) for name in data if name not in shown]
+    return f"Nothing on {', '.join(missing)} yet." if missing else ""

@@ -1,7 +1,14 @@
 import numpy as np
 import pytest
 
-from meanmax.study.report.tsne import Layout, coordinates, judged, kept, placed, silhouette
+from meanmax.study.report.embeddings import (
+    Layout,
+    cached_coordinates,
+    coordinates,
+    coordinates_of,
+    silhouette,
+    silhouette_of,
+)
 
 QUICK = Layout(iterations=250)
 
@@ -36,42 +43,42 @@ def test_what_cannot_be_placed_is_refused(wrong):
 def test_coordinates_are_computed_once_for_each_layout(tmp_path):
     x, _ = blobs(10)
     folder = tmp_path / "derived"
-    assert kept(folder, "key", QUICK) is None
-    first = placed(folder, "key", x, QUICK)
-    np.testing.assert_array_equal(kept(folder, "key", QUICK), first)
+    assert cached_coordinates(folder, "key", QUICK) is None
+    first = coordinates_of(folder, "key", x, QUICK)
+    np.testing.assert_array_equal(cached_coordinates(folder, "key", QUICK), first)
     mark = np.zeros((20, 2), np.float32)
     np.savez(QUICK.file_of(folder, "key"), coordinates=mark)
-    np.testing.assert_array_equal(placed(folder, "key", x, QUICK), mark)
-    assert kept(folder, "key", Layout(iterations=251)) is None
-    assert kept(folder, "other", QUICK) is None
+    np.testing.assert_array_equal(coordinates_of(folder, "key", x, QUICK), mark)
+    assert cached_coordinates(folder, "key", Layout(iterations=251)) is None
+    assert cached_coordinates(folder, "other", QUICK) is None
 
 
-def test_a_damaged_or_foreign_file_is_computed_anew(tmp_path):
+def test_a_damaged_or_foreign_file_is_computed_again(tmp_path):
     x, _ = blobs(10)
     file = QUICK.file_of(tmp_path, "key")
     file.write_bytes(b"no zip")
-    assert placed(tmp_path, "key", x, QUICK).shape == (20, 2)
+    assert coordinates_of(tmp_path, "key", x, QUICK).shape == (20, 2)
     np.savez(file, coordinates=np.zeros((7, 2), np.float32))
-    assert placed(tmp_path, "key", x, QUICK).shape == (20, 2)
-    assert kept(tmp_path, "key", QUICK).shape == (20, 2)
+    assert coordinates_of(tmp_path, "key", x, QUICK).shape == (20, 2)
+    assert cached_coordinates(tmp_path, "key", QUICK).shape == (20, 2)
     assert [path.name for path in tmp_path.iterdir()] == [file.name], "nothing is left behind"
 
 
 def test_silhouettes_are_computed_once_for_each_run_and_its_classes(tmp_path):
     x, y = blobs(10)
-    first = judged(tmp_path, "key", x, y)
+    first = silhouette_of(tmp_path, "key", x, y)
     assert first == silhouette(x, y)
-    assert judged(tmp_path, "key", None, y) == first, "from the file"
-    assert np.isnan(judged(tmp_path, "key", None, 1 - y)), "other classes, another score"
-    assert np.isnan(judged(None, "key", None, y))
+    assert silhouette_of(tmp_path, "key", None, y) == first, "from the file"
+    assert np.isnan(silhouette_of(tmp_path, "key", None, 1 - y)), "other classes, another score"
+    assert np.isnan(silhouette_of(None, "key", None, y))
     (file,) = tmp_path.iterdir()
     file.write_bytes(b"no zip")
-    assert judged(tmp_path, "key", x, y) == first
+    assert silhouette_of(tmp_path, "key", x, y) == first
 
 
-def test_without_a_folder_nothing_is_kept():
+def test_without_a_folder_nothing_is_cached_coordinates():
     x, _ = blobs(10)
-    assert placed(None, "key", x, QUICK).shape == (20, 2)
+    assert coordinates_of(None, "key", x, QUICK).shape == (20, 2)
 
 
 def test_the_silhouette_is_that_of_its_definition():

@@ -1,0 +1,286 @@
+r"""Embeddings in the plane, their silhouette scores, and the classes of their nodes.
+
+Coordinates and scores are computed once for each run and cached beside the store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from meanmax.data import Dataset
+
+COORDINATES, SILHOUETTE = "coordinates", "silhouette"
+SAMPLE = 20_000
+r"""The silhouette score compares at most this many nodes with one another."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    r"""How t-SNE is computed; pictures with equal settings may be compared.
+
+    Args:
+        perplexity (float): About how many neighbours each point keeps close; at most a third of
+            the points.
+        iterations (int): Steps of gradient descent.
+        components (int): Principal components that the embedding is reduced to first.
+        seed (int): The seed.
+    """
+
+    perplexity: float = 30.0
+    iterations: int = 750
+    components: int = 50
+    seed: int = 0
+
+    def file_of(self, folder: Path, key: str) -> Path:
+        r"""The file that caches the coordinates of a run.
+
+        Args:
+            folder (Path): The folder of derived results of a store.
+            key (str): The run.
+        """
+        text = json.dumps(asdict(self), sort_keys=True)
+        return folder / f"tsne-{key}-{hashlib.sha256(text.encode()).hexdigest()[:8]}.npz"
+
+
+def coordinates(embedding: np.ndarray, layout: Layout | None = None) -> np.ndarray:
+    r"""Places the rows of an embedding in the plane by `t-SNE
+    <https://www.jmlr.org/papers/v9/vandermaaten08a.html>`_, float32, :obj:`[num_nodes, 2]`.
+
+    It starts from the first two principal components, so that similar embeddings get similar
+    pictures.
+
+    Args:
+        embedding (ndarray): :obj:`[num_nodes, channels]`, finite; four nodes or more.
+        layout (Layout, optional): The settings of t-SNE. (default: :obj:`Layout()`)
+    """
+    from sklearn.decomposition import PCA
+    from sklearn.manifold import TSNE
+
+    layout = layout or Layout()
+    x = np.asarray(embedding, np.float32)
+    if not is_placeable(x):
+        raise ValueError(
+            f"t-SNE needs a finite embedding of 4 nodes or more (got shape {x.shape}): use the "
+            f"embedding of a successful run"
+        )
+    if layout.components < min(x.shape):
+        x = PCA(layout.components, random_state=layout.seed).fit_transform(x)
+    iterations = "max_iter" if "max_iter" in TSNE().get_params() else "n_iter"  # before 1.5
+    model = TSNE(
+        perplexity=min(layout.perplexity, (len(x) - 1) / 3),
+        init="pca" if min(x.shape) > 1 else "random",
+        random_state=layout.seed,
+        **{iterations: layout.iterations},
+    )
+    found: np.ndarray = model.fit_transform(x).astype(np.float32)
+    return found
+
+
+def is_placeable(embedding: np.ndarray) -> bool:
+    r"""Whether :func:`coordinates` accepts an embedding."""
+    return embedding.ndim == 2 and len(embedding) > 3 and bool(np.isfinite(embedding).all())
+
+
+def cached_coordinates(
+    folder: Path | None, key: str, layout: Layout | None = None
+) -> np.ndarray | None:
+    r"""The coordinates of a run if they were computed before, else :obj:`None`.
+
+    Args:
+        folder (Path, optional): The folder of derived results; :obj:`None` if there is none.
+        key (str): The run.
+        layout (Layout, optional): The settings of t-SNE. (default: :obj:`Layout()`)
+    """
+    return None if folder is None else _read((layout or Layout()).file_of(folder, key), COORDINATES)
+
+
+def coordinates_of(
+    folder: Path | None, key: str, embedding: np.ndarray, layout: Layout | None = None
+) -> np.ndarray:
+    r"""The coordinates of a run, from the cache or computed now and cached.
+
+    Args:
+        folder (Path, optional): The folder of derived results; :obj:`None` to cache nothing.
+        key (str): The run.
+        embedding (ndarray): Its embedding.
+        layout (Layout, optional): The settings of t-SNE. (default: :obj:`Layout()`)
+    """
+    layout = layout or Layout()
+    found = cached_coordinates(folder, key, layout)
+    if found is not None and found.shape == (len(embedding), 2):
+        return found
+    found = coordinates(embedding, layout)
+    if folder is not None:
+        _write(layout.file_of(folder, key), found, COORDINATES)
+    return found
+
+
+def silhouette_of(
+    folder: Path | None, key: str, embedding: np.ndarray | None, classes: np.ndarray
+) -> float:
+    r"""The :func:`silhouette` of a run, from the cache or computed now and cached.
+
+    Args:
+        folder (Path, optional): The folder of derived results; :obj:`None` to cache nothing.
+        key (str): The run.
+        embedding (ndarray, optional): Its embedding; without it a score that is not cached is NaN.
+        classes (ndarray): The class of each node.
+    """
+    marked = hashlib.sha256(np.ascontiguousarray(classes, np.int64).tobytes()).hexdigest()[:8]
+    path = None if folder is None else folder / f"silhouette-{key}-{marked}.npz"
+    found = None if path is None else _read(path, SILHOUETTE)
+    if found is not None and found.shape == ():
+        return float(found)
+    if embedding is None:
+        return float("nan")
+    score = silhouette(embedding, classes)
+    if path is not None:
+        _write(path, np.float64(score), SILHOUETTE)
+    return score
+
+
+def silhouette(embedding: np.ndarray, classes: np.ndarray, *, seed: int = 0) -> float:
+    r"""How compact the classes are in the embedding itself, from -1 to 1: the mean over nodes of
+    :math:`(b - a) / \max(a, b)` with the mean distance :math:`a` to the own class and :math:`b` to
+    the nearest other. NaN unless there are two classes and a class of two nodes.
+
+    Args:
+        embedding (ndarray): :obj:`[num_nodes, channels]`.
+        classes (ndarray): The class of each node; nodes with a class below 0 are left out.
+        seed (int, optional): Seed of the sample that is taken of more than 20,000 nodes.
+            (default: :obj:`0`)
+    """
+    from sklearn.metrics import silhouette_score
+
+    named = classes >= 0
+    x, y = np.asarray(embedding[named], np.float32), classes[named]
+    if len(y) > SAMPLE:
+        chosen = np.random.default_rng(seed).choice(len(y), SAMPLE, replace=False)
+        x, y = x[chosen], y[chosen]
+    if not 2 <= len(np.unique(y)) < len(y):
+        return float("nan")
+    return float(silhouette_score(x, y))
+
+
+def _read(path: Path, name: str) -> np.ndarray | None:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            found: np.ndarray = file[name]
+            return found
+    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile):
+        return None  # missing or damaged: it can be computed again
+
+
+def _write(path: Path, array: np.ndarray | np.float64, name: str) -> None:
+    from meanmax.data.files import atomic_write
+
+    with suppress(OSError), atomic_write(path) as file:  # a cache that is read-only stays as it is
+        np.savez_compressed(file, **{name: array})  # type: ignore[arg-type]
+
+
+class NoLabels(Exception):  # noqa: N818 - pictures can do without
+    r"""The classes of a data set cannot be read; the message says why."""
+
+
+@dataclass(frozen=True, eq=False)
+class NodeLabels:
+    r"""Classes and names of the nodes of a data set.
+
+    Args:
+        class_names (tuple): The names of classes.
+        classes (ndarray, optional): The class of each node, below 0 for none; :obj:`None` if
+            nodes have several labels.
+        ids (ndarray, optional): The names of nodes; :obj:`None` if they are just numbered.
+        num_nodes (int): The number of nodes.
+        size (str): The size of the data set in words.
+    """
+
+    class_names: tuple[str, ...]
+    classes: np.ndarray | None
+    ids: np.ndarray | None
+    num_nodes: int
+    size: str
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> NodeLabels:
+        r"""The labels of a loaded data set."""
+        from meanmax.data import statistics
+
+        several = dataset.task == "multilabel"
+        counts = statistics(dataset)
+        size = (
+            f"{counts.nodes:,} nodes, {counts.edges:,} edges, {counts.features:,} features, "
+            f"{counts.classes:,} {'labels' if several else 'classes'}"
+        )
+        y = dataset.y.numpy()
+        classes = None if several or not (y >= 0).any() else y
+        return cls(dataset.class_names, classes, dataset.node_ids, dataset.num_nodes, size)
+
+
+class LabelSource:
+    r"""Finds the labels of the data that runs were made on, and loads each data set once. Nothing
+    is downloaded.
+
+    Args:
+        datasets (iterable, optional): Data sets that are loaded already.
+        data_dir (Path, optional): Where to look for named data sets first.
+    """
+
+    def __init__(self, datasets: Iterable[Dataset] = (), data_dir: Path | None = None) -> None:
+        self.data_dir = data_dir
+        self.known: dict[str, NodeLabels] = {}
+        self._failed: dict[str, NoLabels] = {}
+        for dataset in datasets:
+            from meanmax.data import fingerprint
+
+            self.known[fingerprint(dataset)[:20]] = NodeLabels.of(dataset)
+
+    def of(self, data: str, data_hash: str, source: str | None = None) -> NodeLabels:
+        r"""The labels, or :class:`NoLabels` if the data are missing or are not those of the runs.
+
+        Args:
+            data (str): What rows call the data set.
+            data_hash (str): Its fingerprint in rows.
+            source (str, optional): The path of a user's own graph.
+        """
+        if data_hash in self._failed:
+            raise self._failed[data_hash]
+        if data_hash not in self.known:
+            try:
+                self.known[data_hash] = self._loaded(data, data_hash, source)
+            except NoLabels as error:
+                self._failed[data_hash] = error
+                raise
+        return self.known[data_hash]
+
+    def _loaded(self, data: str, data_hash: str, source: str | None) -> NodeLabels:
+        from meanmax.data import DataError, fingerprint, load
+        from meanmax.data.load import is_name
+
+        why = "it is not a named data set"
+        if source is not None or is_name(data):
+            try:
+                dataset = load(source or data, data_dir=self.data_dir, download=False)
+            except (DataError, OSError) as error:
+                why = str(error).splitlines()[0]
+            else:
+                if fingerprint(dataset)[: len(data_hash)] == data_hash:
+                    return NodeLabels.of(dataset)
+                raise NoLabels(
+                    f"the data at '{source or data}' are not those that the runs on '{data}' were "
+                    f"made on: give their folder with --data-dir, or repeat the runs"
+                )
+        raise NoLabels(
+            f"the classes of '{data}' are not available: fetch the data with 'meanmax data fetch "
+            f"{data}', or give --data the path of your own graph ({why})"
+        )

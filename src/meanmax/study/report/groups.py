@@ -1,0 +1,273 @@
+r"""Groups of runs: each is one comparison, with its name, its settings and how to repeat it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from meanmax.study.paper.tables import BACKBONES, SCHEMES, SETS
+from meanmax.study.runs.row import Row
+from meanmax.study.settings.settings import NAMES, SettingsError, settings_for
+from meanmax.study.stats.cells import Selected, cells, select
+from meanmax.study.stats.comparison import Comparison, compare
+
+ORDER = ("none", "lp", "poly", "softmax", "max")
+r"""The order of aggregators in tables; others follow by name."""
+
+COLOURS = 8
+r"""The number of colours for methods."""
+
+PPI = ("ppi", "ppi-go")
+NAMED_CHANGES = 3
+r"""A heading lists up to this many changed settings."""
+
+PLACE = "FOLDER-OF"
+r"""Placeholder for a folder in commands: rows have the name of a user's own data, not its path."""
+
+
+@dataclass(frozen=True, eq=False)
+class RunGroup:
+    r"""The runs of one comparison.
+
+    Args:
+        data (str): The data set.
+        data_hash (str): The fingerprint of the prepared data.
+        split (str): The scheme of the splits.
+        backbone (str): The backbone.
+        settings_name (str): The settings file.
+        overrides (dict): Settings that differ from the file; :obj:`None` for one that is left out.
+        rows (list): The runs, of any status; those of one method have the same settings.
+    """
+
+    data: str
+    data_hash: str
+    split: str
+    backbone: str
+    settings_name: str
+    overrides: dict[str, Any]
+    rows: list[Row]
+
+    @cached_property
+    def aggrs(self) -> list[str]:
+        r"""The aggregators, the baseline first."""
+        return sorted({row.aggr for row in self.rows}, key=aggr_rank)
+
+    def of(self, aggr: str) -> list[Row]:
+        r"""The runs of one aggregator by split."""
+        own = [row for row in self.rows if row.aggr == aggr]
+        return sorted(own, key=lambda row: (row.split_seed, row.seed))
+
+    @cached_property
+    def selected(self) -> Selected:
+        r"""The rows that are compared, one for each method and split."""
+        settings = {row.aggr: row.settings for row in self.rows}
+        return select(self.rows, self.data, lambda _b, aggr, _d: settings[aggr], self.split)
+
+    @cached_property
+    def comparison(self) -> Comparison:
+        r"""The aggregators against the baseline."""
+        metric = "score"
+        if self.data in PPI:
+            metric = "micro-F1"
+        elif any("kmeans_accuracy" in row.metrics for row in self.rows):
+            metric = "accuracy"
+        return compare(self.selected, self.backbone, self.aggrs, data=self.data, name=metric)
+
+    @property
+    def paper_table(self) -> int | None:
+        r"""The paper's table with the same test scores; :obj:`None` for changed settings."""
+        if self.overrides or self.settings_name not in NAMES:
+            return None
+        if self.data in SETS:
+            return 2
+        return 4 if self.data in PPI else None
+
+    def colour(self, aggr: str) -> int:
+        r"""The number of a method's colour; known aggregators have the same on the whole page."""
+        return colour(aggr, self.aggrs)
+
+    @property
+    def heading(self) -> str:
+        r"""Data, backbone and settings; see :func:`distinguish`."""
+        changed = "".join(f", {name}={setting(value)}" for name, value in self.overrides.items())
+        if len(self.overrides) > NAMED_CHANGES:
+            changed = f", {len(self.overrides)} changed"
+        return f"{self.data}, {self.backbone}, settings {self.settings_name}{changed}"
+
+    def settings_table(self) -> list[dict[str, Any]]:
+        r"""All settings of all methods, with marks on those that differ or were changed."""
+        columns = [self.of(aggr)[0].settings for aggr in self.aggrs]
+        rows = []
+        for name in sorted({name for settings in columns for name in settings}):
+            values = [settings[name] for settings in columns if name in settings]
+            rows.append(
+                {
+                    "name": name,
+                    "values": [setting(settings.get(name), "–") for settings in columns],
+                    "differs": any(value != values[0] for value in values),
+                    "changed": name in self.overrides,
+                }
+            )
+        return rows
+
+    def failures(self) -> list[dict[str, Any]]:
+        r"""Unsuccessful runs; those of one method with the same error are one item."""
+        found: dict[tuple[str, str, str], list[int]] = {}
+        for row in self.rows:
+            if row.status != "ok":
+                place = (row.aggr, row.status, row.error or "no error was recorded")
+                found.setdefault(place, []).append(row.split_seed)
+        return [
+            {"aggr": aggr, "status": status, "error": error, "splits": sorted(splits)}
+            for (aggr, status, error), splits in found.items()
+        ]
+
+    def command(self) -> str:
+        r"""The shell command that repeats the runs, with every name quoted."""
+        from meanmax.data.fetch.catalog import CATALOG
+
+        source = self.data
+        if source not in CATALOG:  # rows mark a user's own data that have the name of a set
+            source = f"{PLACE}/{source.removesuffix(' (own)')}"
+        kind, colon, file = self.split.partition(":")
+        words = ["meanmax", "compare", "--data", source, "--backbone", self.backbone]
+        words += ["--aggr", ",".join(self.aggrs)]
+        words += ["--splits", str(max(row.split_seed for row in self.rows) + 1)]
+        words += ["--split", f"{kind}:{PLACE}/{file}" if colon else self.split]
+        if self.settings_name in NAMES:
+            words += ["--settings", self.settings_name]
+        for name, value in self.overrides.items():
+            text = setting(value) if value is None or isinstance(value, bool) else str(value)
+            words += ["--set", f"{name}={text}"]
+        return shlex.join(words)
+
+
+def groups(rows: Sequence[Row], settings_name: str | None = None) -> list[RunGroup]:
+    r"""All comparisons that rows allow, those with unchanged settings of a file first.
+
+    A method belongs to a comparison if its settings are what the file and the changes of that
+    comparison give for it. So one baseline serves all changes that do not concern it, and a
+    comparison that is part of a larger one is left out.
+
+    Args:
+        rows (sequence): All rows.
+        settings_name (str, optional): Only comparisons of this file. (default: :obj:`None`)
+    """
+    places: dict[tuple[str, str, str, str], list[Row]] = {}
+    for row in rows:
+        places.setdefault((row.data, row.data_hash, row.split, row.backbone), []).append(row)
+    found = [group for place, own in places.items() for group in _groups_in(place, own)]
+    if settings_name is not None:
+        found = [group for group in found if group.settings_name == settings_name]
+    return sorted(found, key=_group_rank)
+
+
+def _groups_in(place: tuple[str, str, str, str], rows: list[Row]) -> list[RunGroup]:
+    data, _, _, backbone = place
+    methods = [
+        (cell.aggr, name, _text(cell.settings), cell.settings, cell.changed)
+        for cell in cells(rows)
+        for name in cell.settings_names
+    ]
+    texts = [(row, (row.aggr, _text(row.settings))) for row in rows]
+    wanted = {(name, _text(changed)): changed for _, name, _, _, changed in methods}
+    found: list[tuple[set[str], RunGroup]] = []
+    for (name, text), changed in wanted.items():
+        members = {
+            (aggr, own_text)
+            for aggr, own_name, own_text, settings, own in methods
+            if (own_name == name and _text(own) == text)
+            or settings == _planned(name, backbone, aggr, data, changed)
+        }
+        own_rows = [row for row, member in texts if member in members]
+        keys = {row.key for row in own_rows}
+        if not any(keys <= other for other, _ in found):
+            found = [(other, group) for other, group in found if not other < keys]
+            found.append((keys, RunGroup(*place, name, changed, own_rows)))
+    return [group for _, group in found]
+
+
+def _planned(
+    name: str, backbone: str, aggr: str, data: str, changed: dict[str, Any]
+) -> dict[str, Any] | None:
+    try:
+        return settings_for(name, backbone, aggr, data, changed)
+    except SettingsError:  # of another version: these runs are compared among themselves
+        return None
+
+
+def _group_rank(group: RunGroup) -> tuple[Any, ...]:
+    file = NAMES.index(group.settings_name) if group.settings_name in NAMES else len(NAMES)
+    text = _text(group.overrides)
+    place = (*_rank(SETS, group.data), *_rank(BACKBONES, group.backbone))
+    return bool(group.overrides), file, *place, group.split, len(text), text
+
+
+def aggr_rank(aggr: str) -> tuple[int, str]:
+    r"""The sort key of an aggregator."""
+    return _rank(ORDER, aggr)
+
+
+def _rank(known: Sequence[str], name: str) -> tuple[int, str]:
+    return (known.index(name), "") if name in known else (len(known), name)
+
+
+def _text(settings: dict[str, Any]) -> str:
+    return json.dumps(settings, sort_keys=True)
+
+
+def colour(aggr: str, aggrs: Iterable[str]) -> int:
+    r"""The number of a method's colour among those of a picture."""
+    if aggr in ORDER:
+        return ORDER.index(aggr)
+    others = [name for name in aggrs if name not in ORDER]
+    return len(ORDER) + others.index(aggr) % (COLOURS - len(ORDER))
+
+
+def distinguish(listed: Sequence[RunGroup], names: Sequence[str]) -> list[str]:
+    r"""Adds the splits, and then the hash of the data, to names that are equal on one data set
+    with one settings file.
+
+    Args:
+        listed (sequence): The groups.
+        names (sequence): The name of each.
+    """
+    made = list(names)
+    for detail in (_splits, lambda group: f" ({group.data_hash[:6]})"):
+        places = [
+            (group.data, group.settings_name, name)
+            for group, name in zip(listed, made, strict=True)
+        ]
+        counts = Counter(places)
+        made = [
+            name + detail(group) if counts[place] > 1 else name
+            for group, name, place in zip(listed, made, places, strict=True)
+        ]
+    return made
+
+
+def _splits(group: RunGroup) -> str:
+    return "" if group.split == SCHEMES.get(group.data) else f", splits {group.split}"
+
+
+def setting(value: Any, nothing: str = "none") -> str:
+    r"""The value of a setting as text.
+
+    Example:
+        >>> setting(4.0), setting(False), setting(None)
+        ('4', 'false', 'none')
+
+    Args:
+        value: A number, a truth value, text or :obj:`None`.
+        nothing (str, optional): The text for :obj:`None`. (default: :obj:`"none"`)
+    """
+    if value is None:
+        return nothing
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:g}" if isinstance(value, float) else str(value)
