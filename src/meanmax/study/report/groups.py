@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from meanmax.data.fetch.catalog import CATALOG
 from meanmax.study.paper.tables import BACKBONES, SCHEMES, SETS
 from meanmax.study.runs.row import Row
 from meanmax.study.settings.settings import NAMES, SettingsError, settings_for
@@ -129,8 +130,6 @@ class RunGroup:
 
     def command(self) -> str:
         r"""The shell command that repeats the runs, with every name quoted."""
-        from meanmax.data.fetch.catalog import CATALOG
-
         source = self.data
         if source not in CATALOG:  # rows mark a user's own data that have the name of a set
             source = f"{PLACE}/{source.removesuffix(' (own)')}"

@@ -15,7 +15,6 @@ import jinja2
 from markupsafe import Markup
 
 from meanmax.data.files import write_text
-from meanmax.data.splits import SCHEMES
 from meanmax.study.paper.tables import PPI_GO, paper_counts
 from meanmax.study.report.charts import charts, depths
 from meanmax.study.report.embeddings import LabelSource
@@ -190,7 +189,9 @@ def _notes(group: RunGroup, own: list[PageLine]) -> list[str]:
 
 
 def _data(rows: Sequence[Row], labels: LabelSource) -> list[dict[str, Any]]:
-    r"""The data sets; those of the same name are told apart by their hash."""
+    r"""The data sets; those of the same name are distinguished by their hash."""
+    from meanmax.data.splits import SCHEMES  # imports PyTorch
+
     found = []
     for data, data_hash in dict.fromkeys((row.data, row.data_hash) for row in rows):
         own = [row for row in rows if (row.data, row.data_hash) == (data, data_hash)]

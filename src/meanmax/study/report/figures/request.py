@@ -13,15 +13,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from meanmax.data.fetch.catalog import CATALOG
+from meanmax.data.files import replacing
 from meanmax.study.paper.tables import AGGRS, BACKBONES, SETS
+from meanmax.study.report.embeddings import LabelSource
+from meanmax.study.report.evidence import Evidence, completed_runs
 from meanmax.study.settings.settings import NAMES
+from meanmax.study.stats.cells import Selected
+from meanmax.study.store.store import DEFAULT_STORE, reported
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from meanmax.study.report.embeddings import LabelSource
-    from meanmax.study.report.evidence import Evidence
-    from meanmax.study.stats.cells import Selected
 
 PUBLISHED = "published"
 
@@ -61,8 +63,6 @@ class FigureRequest:
         Args:
             evidence (Evidence): The rows.
         """
-        from meanmax.study.report.embeddings import LabelSource
-
         there = {row.data for row in evidence.rows}
         names = {source: _name(source, there) for source in self.data}
         own = {name: source for source, name in names.items() if source != name}
@@ -135,8 +135,6 @@ class FigureRequest:
 
     def artefacts(self, evidence: Evidence) -> list[str]:
         r"""The option that repeats runs whose rows are there without an artefact."""
-        from meanmax.study.report.evidence import completed_runs
-
         chosen = [self.selected(evidence, name) for name in self.data]
         there = any(
             completed_runs(c, b, a) for c in chosen for b in self.backbones for a in self.aggrs
@@ -151,8 +149,6 @@ class FigureRequest:
 
     def _commands(self) -> list[tuple[list[str], str, str]]:
         r"""Words, their default settings, and the option for the store."""
-        from meanmax.data.fetch.catalog import CATALOG
-
         found = []
         ppi = [name for name in self.data if name in ("ppi", "ppi-go")]
         tabled = [name for name in self.data if name in CATALOG and name not in ppi]
@@ -179,8 +175,6 @@ class FigureRequest:
 
 def store_option(evidence: Evidence, option: str) -> list[str]:
     r"""The option that names a store, unless it is the default one."""
-    from meanmax.study.store.store import DEFAULT_STORE
-
     folder = evidence.folder
     return [] if folder is None or str(folder) == DEFAULT_STORE else [option, str(folder)]
 
@@ -344,9 +338,6 @@ def write_figure(
             points of t-SNE in the SVG. (default: :obj:`200`)
     """
     import matplotlib
-
-    from meanmax.study.store.store import reported
-    from meanmax.data.files import replacing
 
     paths = []
     for kind in formats:
