@@ -1,18 +1,37 @@
 import math
+from dataclasses import replace
 
 import pytest
 
-from meanmax.study.stats.paired import Paired, holm, paired
-from meanmax.study.stats.verdict import CAVEAT, Compared, verdict
+from meanmax.study.stats.cells import Selected
+from meanmax.study.stats.comparison import Comparison, Line, compare
+from meanmax.study.stats.paired import Paired, holm, paired, reachable
+from meanmax.study.stats.verdict import CAVEAT, ONE_SPLIT, findings
+from tests.study.rows import row as run
 
 NAN = math.nan
-NONE = Compared("none", 82.6, 1.1)
+NONE = Line("none", mean=82.6, std=1.1)
 
 
 def row(name, low, difference, high, adjusted_p, *, n=10, ties=0, failed=0, p=0.01):
-    wins = n - ties
-    pair = Paired(n, difference, low, high, p, wins, ties, 0)
-    return Compared(name, 82.6 + difference, 1.0, pair, adjusted_p, failed)
+    pair = Paired(n, difference, low, high, p, n - ties, ties, 0)
+    return line(name, 82.6 + difference, 1.0, pair, adjusted_p, failed)
+
+
+def line(name, mean, std, pair=None, adjusted_p=NAN, failed=0):
+    return Line(name, mean=mean, std=std, paired=pair, adjusted_p=adjusted_p, failed=failed)
+
+
+def comparison(lines, **options):
+    compared = [one for one in lines if one.paired is not None]
+    smallest = reachable([one.paired for one in compared])
+    reached = {one.aggr: p for one, p in zip(compared, smallest, strict=True)}
+    judged = [replace(one, reachable_p=reached.get(one.aggr, NAN)) for one in lines]
+    return Comparison("cora", "gcn", "accuracy", judged, **options)
+
+
+def verdict(lines, **options):
+    return comparison(lines, **options).verdict
 
 
 def test_some_better_and_some_worse():
@@ -24,7 +43,7 @@ def test_some_better_and_some_worse():
     ]
     assert verdict(rows) == (
         "Over 10 paired splits, lp is better than the baseline (82.6 ± 1.1) and softmax is worse; "
-        "poly cannot be told from it. lp: +1.2 points (95 % interval +0.5 to +1.9, adjusted p "
+        "poly cannot be distinguished from it. lp: +1.2 points (95 % interval +0.5 to +1.9, adjusted p "
         "0.012); softmax: −0.90 points (95 % interval −1.50 to −0.02, adjusted p 0.0359). " + CAVEAT
     )
 
@@ -40,8 +59,8 @@ def test_only_worse():
 def test_none_distinguishable():
     rows = [NONE, row("lp", -0.4, 0.3, 1.0, 0.41), row("poly", -0.5, -0.2, 0.1, 0.6)]
     assert verdict(rows) == (
-        "No aggregator differs from the baseline (82.6 ± 1.1) beyond what 10 paired splits can "
-        "tell; the largest difference is lp's +0.3 points (95 % interval −0.4 to +1.0, adjusted p "
+        "No aggregator differs significantly from the baseline (82.6 ± 1.1) on 10 paired "
+        "splits; the largest difference is lp's +0.3 points (95 % interval −0.4 to +1.0, adjusted p "
         "0.41). " + CAVEAT
     )
 
@@ -53,7 +72,7 @@ def test_none_distinguishable():
 def test_interval_and_p_value_are_both_needed(low, adjusted_p):
     text = verdict([NONE, row("lp", low, 0.3, 1.0, adjusted_p)])
     assert text.startswith(
-        "lp does not differ from the baseline (82.6 ± 1.1) beyond what 10 paired splits can tell; "
+        "lp does not differ significantly from the baseline (82.6 ± 1.1) on 10 paired splits; "
         "the difference is +0.3 points (95 % interval "
     )
 
@@ -71,7 +90,7 @@ def test_interval_and_p_value_are_both_needed(low, adjusted_p):
 def test_too_few_splits(n, aggregators, smallest, needed):
     rows = [row(name, 0.5, 1.5, 2.5, 0.2, n=n) for name in "abcd"[:aggregators]]
     text = verdict([NONE, *rows])
-    assert text.startswith(f"{n} paired splits are too few to tell a")
+    assert text.startswith(f"{n} paired splits are too few to distinguish a")
     assert f"the smallest adjusted p they can reach is {smallest}, and to fall below 0.05 " in text
     assert f"takes {needed} splits that differ" in text
     assert "+1.5 points (95 % interval +0.5 to +2.5, adjusted p 0.2)" in text
@@ -81,36 +100,36 @@ def test_too_few_splits(n, aggregators, smallest, needed):
 @pytest.mark.parametrize(("n", "aggregators"), [(6, 1), (7, 3), (8, 4)])
 def test_enough_splits_for_so_many_tests(n, aggregators):
     rows = [row(name, -0.5, 1.5, 2.5, 0.2, n=n) for name in "abcd"[:aggregators]]
-    assert f"beyond what {n} paired splits can tell" in verdict([NONE, *rows])
+    assert f"(82.6 ± 1.1) on {n} paired splits; " in verdict([NONE, *rows])
 
 
 def test_splits_without_a_difference_do_not_count():
     text = verdict([NONE, row("lp", 0.0, 0.2, 0.5, 0.125, n=10, ties=6)])
     assert text.startswith(
-        "10 paired splits (at most 4 differ) are too few to tell lp from the baseline (82.6 ± "
-        "1.1): the smallest adjusted p they can reach is 0.125, "
+        "10 paired splits (at most 4 differ) are too few to distinguish lp from the baseline "
+        "(82.6 ± 1.1): the smallest adjusted p they can reach is 0.125, "
     )
 
 
 def test_one_split():
-    baseline, ours = Compared("none", 82.6, NAN), paired([82.9], [82.6])
-    assert verdict([baseline, Compared("lp", 82.9, NAN, ours)]) == (
-        "1 paired split cannot tell lp from the baseline (82.6); the difference is +0.3 points "
+    baseline, ours = line("none", 82.6, NAN), paired([82.9], [82.6])
+    assert verdict([baseline, line("lp", 82.9, NAN, ours)]) == (
+        "1 paired split cannot distinguish lp from the baseline (82.6); the difference is +0.3 points "
         "(one split has no interval and no test). " + CAVEAT
     )
 
 
 def test_equal_scores():
     same = paired([82.0, 83.0], [82.0, 83.0])
-    rows = [NONE, Compared("lp", 82.5, 0.5, same), Compared("poly", 82.5, 0.5, same)]
+    rows = [NONE, line("lp", 82.5, 0.5, same), line("poly", 82.5, 0.5, same)]
     assert verdict(rows).startswith(
         "Over 2 paired splits, lp and poly score exactly as the baseline (82.6 ± 1.1) does. "
     )
 
 
-@pytest.mark.parametrize("missing", [[], [Compared("none", NAN, NAN, failed=10)]])
+@pytest.mark.parametrize("missing", [[], [line("none", NAN, NAN, failed=10)]])
 def test_baseline_missing(missing):
-    text = verdict([*missing, Compared("lp", 82.0, 1.0)])
+    text = verdict([*missing, line("lp", 82.0, 1.0)])
     assert text.startswith("0 paired splits: the baseline 'none' has no completed run, so no ")
     assert ("10 runs failed (none 10). " in text) == bool(missing)
     assert text.endswith(CAVEAT)
@@ -118,7 +137,7 @@ def test_baseline_missing(missing):
 
 def test_nothing_to_compare_with():
     assert verdict([NONE]).startswith("0 paired splits: only the baseline 'none' was run; ")
-    rows = [NONE, Compared("lp", NAN, NAN, failed=1), Compared("poly", 80.0, 1.0)]
+    rows = [NONE, line("lp", NAN, NAN, failed=1), line("poly", 80.0, 1.0)]
     assert verdict(rows) == (
         "0 paired splits: lp and poly have no completed run on the baseline's splits. 1 run failed "
         "(lp 1). " + CAVEAT
@@ -127,19 +146,19 @@ def test_nothing_to_compare_with():
 
 def test_failed_runs_are_told():
     rows = [
-        Compared("none", 82.6, 1.1, failed=1),
+        line("none", 82.6, 1.1, failed=1),
         row("lp", -0.4, 0.3, 1.0, 0.41, n=9),
         row("poly", -0.4, 0.2, 1.0, 0.41, n=7, failed=2),
-        Compared("softmax", NAN, NAN, failed=10),
+        line("softmax", NAN, NAN, failed=10),
     ]
     text = verdict(rows)
-    assert "beyond what 7 to 9 paired splits can tell; the largest difference is lp's" in text
+    assert "on 7 to 9 paired splits; the largest difference is lp's" in text
     assert "softmax has no completed run on the baseline's splits. " in text
     assert "13 runs failed (none 1, poly 2, softmax 10). " + CAVEAT in text
 
 
 def test_another_baseline():
-    rows = [Compared("mean", 80.0, 1.0), row("none", 0.5, 1.0, 1.5, 0.01)]
+    rows = [line("mean", 80.0, 1.0), row("none", 0.5, 1.0, 1.5, 0.01)]
     assert "none is better than the baseline (80.0 ± 1.0)." in verdict(rows, baseline="mean")
 
 
@@ -150,10 +169,56 @@ def test_from_scores_to_words():
     pairs = [paired(better, baseline), paired(mixed, baseline)]
     assert [pair.p for pair in pairs] == [2 / 1024, 1.0]
     adjusted = holm([pair.p for pair in pairs])
-    rows = [Compared("none", 81.9, 1.0)]
+    rows = [line("none", 81.9, 1.0)]
     for name, pair, p in zip(("lp", "poly"), pairs, adjusted, strict=True):
-        rows.append(Compared(name, 81.9 + pair.difference, 1.0, pair, p))
+        rows.append(line(name, 81.9 + pair.difference, 1.0, pair, p))
     text = verdict(rows)
     assert text.startswith("Over 10 paired splits, lp is better than the baseline (81.9 ± 1.0); ")
-    assert "poly cannot be told from it. lp: +0.9 points (95 % interval +0.8 to +1.1, " in text
+    assert (
+        "poly cannot be distinguished from it. lp: +0.9 points (95 % interval +0.8 to +1.1, "
+        in text
+    )
     assert "adjusted p 0.00391)" in text
+
+
+@pytest.mark.parametrize("seeds", [1, 3, 8])
+def test_seeds_on_one_split_are_called_seeds(seeds):
+    rows = [
+        run(aggr, seed, 70.0 + (seed + 1) * (aggr == "lp"), split_hash="one")
+        for aggr in ("none", "lp")
+        for seed in range(seeds)
+    ]
+    rows.append(run("poly", 0, status="failed", metrics={}, error="none", split_hash="one"))
+    text = compare(Selected(rows, []), "gcn", ["none", "lp", "poly"], data="cora").verdict
+    if seeds == 1:  # one run says nothing about other seeds
+        assert text.startswith("1 paired split cannot distinguish lp from ")
+        assert text.endswith(CAVEAT)
+    else:
+        assert f"{seeds} paired seeds" in text
+        assert "poly has no completed run on the baseline's seeds. 1 run failed (poly 1)." in text
+        assert text.endswith(ONE_SPLIT) and "split" not in text.removesuffix(ONE_SPLIT)
+
+
+def test_findings_have_no_caveat():
+    lines = [NONE, row("lp", 0.5, 1.2, 1.9, 0.012)]
+    assert f"{findings(comparison(lines))} {CAVEAT}" == verdict(lines)
+    one = comparison(lines, one_split=True)
+    assert findings(one) == one.verdict
+    assert findings(one).startswith("Over 10 paired seeds, lp is better")
+
+
+def test_judgements():
+    lines = [
+        NONE,
+        row("lp", 0.5, 1.2, 1.9, 0.012),
+        row("poly", -0.4, 0.3, 1.0, 0.41),
+        row("softmax", -1.5, -0.9, -0.02, 0.0359),
+        row("max", 0.5, 1.2, 1.9, 0.2, n=4),
+        line("pna", 80.0, 1.0),
+    ]
+    found = [None, "better", "undecided", "worse", "too few", None]
+    assert [one.judgement for one in comparison(lines).lines] == found
+    facts = comparison(lines).as_dict()
+    assert [one["judgement"] for one in facts["lines"]] == found
+    assert facts["lines"][0]["paired"] is None and facts["lines"][1]["paired"]["n"] == 10
+    assert facts["verdict"] == verdict(lines)

@@ -22,7 +22,7 @@ from meanmax.study.paper.reproduction import Reproduction, some_ppi
 from meanmax.study.paper.tables import BACKBONES, SETS, Cell, Tabled, paper_counts, paper_heading
 from meanmax.study.report.page import write_report
 from meanmax.study.runs.plan import Task, check_methods, check_splits
-from meanmax.study.runs.row import Row
+from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.runs.run_missing import Workers
 from meanmax.study.store.exports import read_rows
 from meanmax.study.store.store import DEFAULT_STORE
@@ -274,7 +274,7 @@ def reproduce(
                 found[f"table{number}"] = _table(wish, rows, number, show)
             if wish.ablation:
                 ablated = ablation(rows, wish.ablation_sets(), wish.splits)
-                found["ablation"] = [effect.as_dict() for effect in ablated.effects]
+                found["ablation"] = [json_safe(effect) for effect in ablated.effects]
                 show(effects_grid(ablated.effects))
                 for note in ablated.notes:
                     show(note)
@@ -329,8 +329,8 @@ def _table(wish: Reproduction, rows: Sequence[Row], number: int, show: Show) -> 
     return {
         "settings": wish.settings_name,
         "overrides": wish.overrides,
-        "cells": [cell.as_dict() for cell in tabled.cells],
-        "claims": [claim.as_dict() for claim in listed],
+        "cells": [json_safe(cell) for cell in tabled.cells],
+        "claims": [json_safe(claim) for claim in listed],
         "summary": summary(listed),
         "notes": tabled.notes,
         "missing": commands,

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from meanmax.cli import options
 from meanmax.cli.tables import count, print_out
-from meanmax.study.runs.row import Row
+from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.stats.cells import CellOfRows, cells, is_planned_from
 from meanmax.study.store.exports import (
     check_curves,
@@ -161,7 +161,7 @@ def show(
         rows = [row for row in rows if is_planned_from(row, settings)]
     found = cells(rows)
     if print_json:
-        click.echo(json.dumps([cell.as_dict() for cell in found], indent=1))
+        click.echo(json.dumps([json_safe(cell) for cell in found], indent=1))
     elif found:
         print_out(cells_tables(found))
     else:

@@ -1,4 +1,4 @@
-r"""Which choices matter: one changed at a time, beside the published settings."""
+r"""The ablation: the published settings with one choice changed at a time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 
 from meanmax.study.paper.tables import SCHEMES
 from meanmax.study.runs.machine import revision_notes
-from meanmax.study.runs.row import Row, json_safe
+from meanmax.study.runs.row import Row
 from meanmax.study.settings.settings import settings_for
-from meanmax.study.stats.cells import Selected, select
-from meanmax.study.stats.comparison import BASELINE, compare
+from meanmax.study.stats.cells import select
+from meanmax.study.stats.comparison import BASELINE, Line, compare
 
 AGGRS = ("lp", "poly", "softmax")
 SETTINGS = "published"
@@ -38,12 +38,12 @@ class Variant:
 
 @dataclass(frozen=True)
 class Effect:
-    r"""What a variant came to on one data set.
+    r"""The result of a variant on one data set.
 
     Args:
         variant (Variant): The variant; :obj:`None` for the baseline.
         data (str): The data set.
-        n (int): Runs that ended well.
+        n (int): The number of runs of status :obj:`"ok"`.
         mean (float): The test score in percent.
         std (float): Its deviation over splits.
         val_mean (float): The validation score.
@@ -64,20 +64,14 @@ class Effect:
     high: float = math.nan
     learned: float = math.nan
 
-    def as_dict(self) -> dict[str, Any]:
-        r"""Plain values."""
-        variant = None if self.variant is None else vars(self.variant)
-        found: dict[str, Any] = json_safe({**vars(self), "variant": variant})
-        return found
-
 
 @dataclass(frozen=True)
 class Ablation:
-    r"""What all variants came to.
+    r"""The results of all variants.
 
     Args:
         effects (list): One for each variant and data set, the baselines first.
-        notes (list): What else a reader has to know.
+        notes (list): Further sentences for the reader.
     """
 
     effects: list[Effect]
@@ -101,49 +95,38 @@ def variants() -> tuple[Variant, ...]:
 def ablation(
     rows: Sequence[Row], data: Sequence[str], splits: int | None = None, backbone: str = "gcn"
 ) -> Ablation:
-    r"""What every variant came to, each against the baseline with the published settings.
+    r"""Compares every variant with the baseline of the published settings.
 
     Args:
-        rows (sequence): All rows there are.
+        rows (sequence): All rows.
         data (sequence): The data sets.
-        splits (int, optional): How many splits, from seed 0 on. (default: all there are)
+        splits (int, optional): The number of splits, from seed 0 on. (default: all)
         backbone (str, optional): The backbone. (default: :obj:`"gcn"`)
     """
     found: list[Effect] = []
     shown: dict[str, Row] = {}
     for name in data:
         for variant in (None, *variants()):
-            chosen = _chosen(rows, name, splits, variant)
-            found.append(_effect(chosen, name, backbone, variant))
+            overrides = {} if variant is None else variant.overrides
+
+            def wanted(
+                backbone: str, aggr: str, data: str, changed: dict[str, Any] = overrides
+            ) -> dict[str, Any]:
+                return settings_for(
+                    SETTINGS, backbone, aggr, data, {} if aggr == BASELINE else changed
+                )
+
+            selected = select(rows, name, wanted, SCHEMES.get(name), splits)
             aggr = BASELINE if variant is None else variant.aggr
-            shown |= {row.key: row for row in chosen.of(backbone, aggr).values()}
+            line = compare(selected, backbone, [BASELINE, aggr], data=name).lines[-1]
+            found.append(_effect(line, name, variant))
+            shown |= {row.key: row for row in selected.of(backbone, aggr).values()}
     return Ablation(found, revision_notes(list(shown.values())))
 
 
-def _chosen(
-    rows: Sequence[Row], data: str, splits: int | None, variant: Variant | None
-) -> Selected:
-    def wanted(backbone: str, aggr: str, data: str) -> dict[str, Any]:
-        overrides = variant.overrides if variant is not None and aggr != BASELINE else {}
-        return settings_for(SETTINGS, backbone, aggr, data, overrides)
-
-    return select(rows, data, wanted, SCHEMES.get(data), splits)
-
-
-def _effect(chosen: Selected, data: str, backbone: str, variant: Variant | None) -> Effect:
-    aggr = BASELINE if variant is None else variant.aggr
-    line = compare(chosen, backbone, [BASELINE, aggr], data=data).lines[-1]
+def _effect(line: Line, data: str, variant: Variant | None) -> Effect:
     pair = line.paired
-    learned = [mean for mean, _, _ in line.learned.values()]
-    return Effect(
-        variant,
-        data,
-        line.n,
-        line.mean,
-        line.std,
-        line.val_mean,
-        difference=pair.difference if pair else math.nan,
-        low=pair.low if pair else math.nan,
-        high=pair.high if pair else math.nan,
-        learned=learned[0] if learned else math.nan,
-    )
+    ends = {} if pair is None else {n: getattr(pair, n) for n in ("difference", "low", "high")}
+    learned = next(iter(line.learned.values()), (math.nan,))[0]
+    means = line.n, line.mean, line.std, line.val_mean
+    return Effect(variant, data, *means, **ends, learned=learned)

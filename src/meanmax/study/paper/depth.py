@@ -1,8 +1,8 @@
-r"""Accuracy against depth: the figure that the paper dropped.
+r"""Accuracy against depth, a figure that the paper does not have.
 
-Models have 2 to 8 layers without hidden activation, so that all that is not linear in them is the
-aggregation. The published settings put the aggregator into the first layer alone; here it is in
-every layer but the last (:obj:`nonlinear="hidden"`), or depth would add linear layers only.
+Models have 2 to 8 layers without hidden activation, so that only the aggregation is nonlinear. The
+published settings put the aggregator into the first layer only; here it is in every layer but the
+last (:obj:`nonlinear="hidden"`), because otherwise depth would only add linear layers.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Depth:
         data (str): The data set.
         aggr (str): The aggregator.
         layers (int): The depth.
-        scores (tuple): Test scores in percent of the runs that ended well, by split.
-        failed (int): How many runs did not.
+        scores (tuple): Test scores in percent of the runs of status :obj:`"ok"`, by split.
+        failed (int): The number of other runs.
         splits (tuple): The seeds of the splits of these scores.
     """
 
@@ -48,12 +48,12 @@ class Depth:
 
     @property
     def mean(self) -> float:
-        r"""Over splits; NaN if there is no run."""
+        r"""The mean over splits; NaN without runs."""
         return statistics.fmean(self.scores) if self.scores else float("nan")
 
 
 def overrides(layers: int) -> dict[str, Any]:
-    r"""What differs from the published settings at a depth.
+    r"""The settings at a depth that differ from the published ones.
 
     Example:
         >>> overrides(4)
@@ -81,8 +81,8 @@ def plans(
         backbone (str, optional): The backbone. (default: :obj:`"gcn"`)
         aggrs (sequence, optional): The aggregators. (default: the paper's)
         depths (sequence, optional): Numbers of layers. (default: 2, 3, 4, 6 and 8)
-        splits (int, optional): How many splits. (default: :obj:`5`)
-        data_dir (Path, optional): Where data are. (default: :obj:`None`)
+        splits (int, optional): The number of splits. (default: :obj:`5`)
+        data_dir (Path, optional): The folder of the data. (default: :obj:`None`)
     """
     folder = None if data_dir is None else str(data_dir.resolve())
     return [
@@ -107,10 +107,10 @@ def by_depth(
     aggrs: Sequence[str] = AGGRS,
     depths: Sequence[int] = DEPTHS,
 ) -> list[Depth]:
-    r"""What every method came to at every depth of which there are runs.
+    r"""The results of every method at every depth that has runs.
 
     Args:
-        rows (sequence): All rows there are.
+        rows (sequence): All rows.
         data (str): The data set.
         backbone (str, optional): The backbone. (default: :obj:`"gcn"`)
         aggrs (sequence, optional): The aggregators. (default: the paper's)
@@ -127,18 +127,17 @@ def by_depth(
             own = chosen.of(backbone, aggr)
             if own:
                 good = scores(own.values(), "test_score")
-                seeds = tuple(sorted(good))
-                listed = tuple(good[seed] for seed in seeds)
+                seeds, listed = zip(*sorted(good.items()), strict=True) if good else ((), ())
                 found.append(Depth(data, aggr, layers, listed, len(own) - len(good), seeds))
     return found
 
 
 def comparable(points: Sequence[Depth]) -> list[Depth]:
-    r"""The points on the splits that all of them have: splits differ by more than depths do, so
-    that means over different ones say nothing about depth.
+    r"""The points, restricted to the splits that all of them have. Splits differ by more than
+    depths do, so means over different splits say nothing about depth.
 
-    If there is no such split, the one that most points have is taken, and points without it are
-    left out; points without any score are left out in any case.
+    If there is no such split, the most frequent one is used, and points without it are left out.
+    Points without scores are always left out.
 
     Example:
         >>> whole = Depth("cora", "none", 2, (80.0, 76.0), 0, (0, 1))

@@ -1,4 +1,4 @@
-r"""What of the paper is to be made anew: its tables, the ablation, and the runs that they need."""
+r"""A reproduction of the paper: its tables and the ablation, and the runs that they need."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ PPI = ("ppi", "ppi-go")
 
 @dataclass(frozen=True)
 class Reproduction:
-    r"""A wish for some of the tables.
+    r"""Which parts of the paper to reproduce, and how.
 
     Args:
-        tables (sequence): Of 2, 3 and 4.
-        ablation (bool): Whether the ablation is wanted.
-        figures (bool): Whether the runs of the figures are wanted.
+        tables (sequence): Any of 2, 3 and 4.
+        ablation (bool): Whether to include the ablation.
+        figures (bool): Whether to include the runs of the figures.
         data (sequence): The data sets; empty for those of each table.
         backbones (sequence): The backbones.
         aggrs (sequence): The aggregators.
-        splits (int): How many splits.
-        scheme (str, optional): How to split; :obj:`None` for the paper's way.
+        splits (int): The number of splits.
+        scheme (str, optional): The scheme of splits; :obj:`None` for the paper's.
         settings_name (str): The settings file.
-        overrides (dict): Settings in place of the file's.
-        data_dir (Path, optional): Where data are.
-        store (Path, optional): Where runs are, unless it is the usual place.
+        overrides (dict): Settings that replace the file's.
+        data_dir (Path, optional): The folder of the data.
+        store (Path, optional): The folder of the runs, if it is not the default.
     """
 
     tables: Sequence[int] = ()
@@ -95,7 +95,7 @@ class Reproduction:
         return plans + (self._plans_of_figures(folder) if self.figures else [])
 
     def _plans_of_figures(self, folder: str | None) -> list[Plan]:
-        r"""Losses on the citation graphs, one split for each picture of an embedding, depths."""
+        r"""Losses on the citation graphs, one split for each embedding, and depths."""
         cited = [name for name in depth.SETS if name in (self.data or depth.SETS)]
         losses = [
             Plan(DataRef(name, folder), ["gcn"], AGGRS, range(self.splits), SETTINGS)
@@ -124,13 +124,13 @@ class Reproduction:
         )
 
     def missing(self, tabled: Tabled) -> list[str]:
-        r"""The commands that fill cells with fewer runs than wanted, each once."""
+        r"""The commands that complete cells with too few runs, each once."""
         short = [cell for cell in tabled.cells if cell.n < self.splits]
         failed = {(cell.data, cell.backbone) for cell in short if cell.failed}
         return list(dict.fromkeys(self._command(tabled.number, cell, failed) for cell in short))
 
     def missing_in_ablation(self, effects: Sequence[Effect]) -> list[str]:
-        r"""The commands that fill lines of the ablation with fewer runs than wanted."""
+        r"""The commands that complete lines of the ablation with too few runs."""
         short = dict.fromkeys(effect.data for effect in effects if effect.n < self.splits)
         return [
             shlex.join(

@@ -1,4 +1,4 @@
-r"""The paper's Tables 2, 3 and 4 from rows, each cell beside the paper's."""
+r"""The paper's Tables 2, 3 and 4 from rows, each cell beside the paper's value."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from meanmax.data.fetch.catalog import Counts
 from meanmax.study.runs.machine import revision_notes
-from meanmax.study.runs.row import Row, json_safe
+from meanmax.study.runs.row import Row
 from meanmax.study.settings.settings import settings_for
-from meanmax.study.stats.cells import scores, select
-from meanmax.study.stats.comparison import BASELINE, Comparison, compare, mean_and_std
+from meanmax.study.stats.cells import mean_and_std, scores, select
+from meanmax.study.stats.comparison import BASELINE, Comparison, compare
 
 TABLES = (2, 3, 4)
 r"""The tables of results: classification, clustering, inductive classification."""
@@ -29,7 +29,7 @@ class Published(NamedTuple):
 
 
 class Heading(NamedTuple):
-    r"""What a table is about, in the paper's words."""
+    r"""Task and metric of a table, in the paper's words."""
 
     task: str
     metric: str
@@ -53,8 +53,7 @@ def paper_value(table: int, backbone: str, aggr: str, data: str) -> Published | 
         aggr (str): :obj:`"none"` for the baseline, :obj:`"lp"`, :obj:`"poly"` or
             :obj:`"softmax"`.
         data (str): :obj:`"cora"`, :obj:`"citeseer"`, :obj:`"pubmed"`, :obj:`"photo"` or
-            :obj:`"computers"`; in Table 4 :obj:`"ppi"`. The set :obj:`"ppi-go"` is another than
-            the paper's and has no value.
+            :obj:`"computers"`; in Table 4 :obj:`"ppi"`. The paper has no value for :obj:`"ppi-go"`.
     """
     cell = _table(table)["results"].get(backbone, {}).get(aggr, {}).get(data)
     return None if cell is None else Published(*cell)
@@ -66,8 +65,7 @@ def paper_heading(table: int) -> Heading:
     Args:
         table (int): 2, 3 or 4.
     """
-    content = _table(table)
-    return Heading(content["task"], content["metric"])
+    return Heading(_table(table)["task"], _table(table)["metric"])
 
 
 def paper_counts(data: str) -> Counts | None:
@@ -124,14 +122,14 @@ class Cell:
         backbone (str): The backbone.
         aggr (str): The aggregator.
         data (str): The data set.
-        mean (float): Over the splits, in percent; NaN if there is no run.
+        mean (float): The mean over splits, in percent; NaN without runs.
         std (float): The standard deviation over splits.
-        n (int): Runs that ended well.
-        failed (int): Runs that did not.
+        n (int): The number of runs of status :obj:`"ok"`.
+        failed (int): The number of other runs.
         paper (Published, optional): The paper's mean and deviation.
-        mark (str): Where the mean stands to the paper's: at or above it, within one standard
+        mark (str): The mean relative to the paper's: at or above it, at most one standard
             deviation of the paper's below it, or below that.
-        extra (dict): Means of our own columns: clusters of the embedding.
+        extra (dict): Means of additional columns: clusters of the embedding.
     """
 
     backbone: str
@@ -145,12 +143,6 @@ class Cell:
     mark: Mark
     extra: dict[str, float]
 
-    def as_dict(self) -> dict[str, Any]:
-        r"""Plain values."""
-        paper = None if self.paper is None else self.paper._asdict()
-        found: dict[str, Any] = json_safe({**vars(self), "paper": paper})
-        return found
-
 
 @dataclass(frozen=True)
 class Tabled:
@@ -160,7 +152,7 @@ class Tabled:
         number (int): The paper's number.
         cells (list): All cells, by method and data set.
         comparisons (list): For each backbone and data set, the aggregators against the baseline.
-        notes (list): Rows that were left out, and what made the others.
+        notes (list): Sentences on rows that were left out, and on the code that made the others.
     """
 
     number: int
@@ -181,21 +173,20 @@ def table(
     scheme: str | None = None,
     splits: int | None = None,
 ) -> Tabled:
-    r"""Makes a table from rows that have exactly the settings asked for.
+    r"""Makes a table from the rows that have exactly the wanted settings.
 
     Args:
-        rows (sequence): All rows there are.
+        rows (sequence): All rows.
         number (int): 2, 3 or 4.
         data (sequence): The data sets.
         backbones (sequence, optional): The backbones. (default: the paper's)
         aggrs (sequence, optional): The aggregators. (default: the paper's)
         settings_name (str, optional): The settings file. (default: :obj:`"published"`)
-        overrides (mapping, optional): Settings that win over the file's. (default: :obj:`None`)
+        overrides (mapping, optional): Settings that replace the file's. (default: :obj:`None`)
         scheme (str, optional): The scheme of splits. (default: the paper's; for other data sets
-            what most rows have)
-        splits (int, optional): How many splits, from seed 0 on. (default: all there are)
+            the most frequent one)
+        splits (int, optional): The number of splits, from seed 0 on. (default: all)
     """
-    metric = METRIC[number]
     cells, comparisons, notes = [], [], []
     shown: list[Row] = []
     for name in data:
@@ -215,7 +206,9 @@ def table(
                 shown += own.values()
                 cells.append(cell_of(number, backbone, aggr, name, list(own.values())))
             if BASELINE in aggrs and chosen.of(backbone, BASELINE):
-                comparisons.append(compare(chosen, backbone, aggrs, data=name, metric=metric))
+                comparisons.append(
+                    compare(chosen, backbone, aggrs, data=name, metric=METRIC[number])
+                )
     return Tabled(number, cells, comparisons, notes + revision_notes(shown))
 
 
@@ -229,14 +222,12 @@ def cell_of(number: int, backbone: str, aggr: str, data: str, rows: Sequence[Row
         data (str): The data set.
         rows (sequence): Its runs, one for each split.
     """
-    values = list(scores(rows, METRIC[number]).values())
-    mean, std = mean_and_std(values)
+    values = scores(rows, METRIC[number])
+    mean, std = mean_and_std(values.values())
     paper = paper_value(number, backbone, aggr, "ppi" if data == "ppi-go" else data)
     mark = "no paper value" if data == "ppi-go" and values else _mark(mean, paper)
-    extra = {}
-    if number == 3:
-        for name in ("kmeans_accuracy", "kmeans_nmi", "kmeans_ari"):
-            extra[name] = mean_and_std(list(scores(rows, name).values()))[0]
+    clusters = ("kmeans_accuracy", "kmeans_nmi", "kmeans_ari") if number == 3 else ()
+    extra = {name: mean_and_std(scores(rows, name).values())[0] for name in clusters}
     good = len(values)
     return Cell(backbone, aggr, data, mean, std, good, len(rows) - good, paper, mark, extra)
 

@@ -1,17 +1,54 @@
-r"""Runs that differ in nothing but split and seed, in one cell."""
+r"""Rows that belong together: selected for a comparison, or summarised in cells."""
 
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from meanmax.study.runs.row import Row
 from meanmax.study.settings.settings import SettingsError, settings_for
+
+
+def without_folder(scheme: str) -> str:
+    r"""A scheme as it is stored in rows: a split file by its name alone.
+
+    Example:
+        >>> without_folder("file:some/where/splits.npz")
+        'file:splits.npz'
+    """
+    kind, _, path = scheme.partition(":")
+    return f"{kind}:{Path(path).name}" if path else scheme
+
+
+def scores(rows: Iterable[Row], metric: str) -> dict[int, float]:
+    r"""A metric by the seed of the split, of the runs of status :obj:`"ok"`."""
+    return {
+        row.split_seed: row.metrics[metric]
+        for row in rows
+        if row.status == "ok" and metric in row.metrics
+    }
+
+
+def mean_and_std(values: Iterable[float]) -> tuple[float, float]:
+    r"""The mean and the standard deviation of a sample; NaN where there is none."""
+    listed = list(values)
+    mean = statistics.fmean(listed) if listed else math.nan
+    return mean, statistics.stdev(listed) if len(listed) > 1 else math.nan
+
+
+def learned_values(rows: Iterable[Row]) -> dict[str, list[float]]:
+    r"""All values of each learned parameter that has any."""
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        for name, values in row.learned.items():
+            found.setdefault(name, []).extend(values)
+    return {name: values for name, values in found.items() if values}
 
 
 @dataclass(frozen=True)
@@ -26,15 +63,15 @@ class CellOfRows:
         aggr (str): The aggregator.
         settings_names (list): The settings files that the runs were planned from.
         settings (dict): Their settings.
-        changed (dict): Those of them that are not the file's; :obj:`None` for one that is missing.
-        n (int): How many ended well.
-        failed (int): How many failed.
-        diverged (int): How many diverged.
+        changed (dict): The settings that differ from the file; :obj:`None` for a missing one.
+        n (int): The number of runs of status :obj:`"ok"`.
+        failed (int): The number of runs that failed.
+        diverged (int): The number of runs that diverged.
         test (tuple, optional): Mean and standard deviation of the test score in percent; the
             latter is :obj:`None` for one run.
         val (tuple, optional): The same of the validation score.
-        seconds (float, optional): The median time of training: of the runs that were alone on
-            their machine, if any were.
+        seconds (float, optional): The median training time; of the runs that did not share their
+            machine, if there are any.
         alone (bool): Whether it is of such runs.
         learned (dict): The mean of each learned parameter over runs and its values.
     """
@@ -56,10 +93,6 @@ class CellOfRows:
     alone: bool
     learned: dict[str, float]
 
-    def as_dict(self) -> dict[str, Any]:
-        r"""What JSON can hold."""
-        return asdict(self)
-
 
 def cells(rows: Iterable[Row]) -> list[CellOfRows]:
     r"""Groups rows into cells, sorted by data, backbone, aggregator and settings.
@@ -72,12 +105,11 @@ def cells(rows: Iterable[Row]) -> list[CellOfRows]:
         settings = json.dumps(row.settings, sort_keys=True)
         place = (row.data, row.data_hash, row.split, row.backbone, row.aggr, settings)
         groups.setdefault(place, []).append(row)
-    found = [_cell(group) for group in groups.values()]
-    return sorted(found, key=_place)
+    return sorted(map(_cell, groups.values()), key=_place)
 
 
 def is_planned_from(row: Row, settings_name: str) -> bool:
-    r"""Whether a row is one of a settings file: by its name, or because it has its settings."""
+    r"""Whether a row has the name of a settings file, or the same settings."""
     return row.settings_name == settings_name or row.settings == _planned(row, settings_name)
 
 
@@ -86,24 +118,23 @@ def _cell(rows: list[Row]) -> CellOfRows:
     good = [row for row in rows if row.status == "ok"]
     alone = [row.seconds for row in good if row.alone]
     seconds = alone or [row.seconds for row in good]
-    names = sorted({row.settings_name for row in rows})
     return CellOfRows(
         data=first.data,
         data_hash=first.data_hash,
         split=first.split,
         backbone=first.backbone,
         aggr=first.aggr,
-        settings_names=names,
+        settings_names=sorted({row.settings_name for row in rows}),
         settings=first.settings,
         changed=_changed(first),
         n=len(good),
         failed=sum(row.status == "failed" for row in rows),
         diverged=sum(row.status == "diverged" for row in rows),
-        test=_mean_and_std(good, "test_score"),
-        val=_mean_and_std(good, "val_score"),
+        test=_score(good, "test_score"),
+        val=_score(good, "val_score"),
         seconds=statistics.median(seconds) if seconds else None,
         alone=bool(alone),
-        learned=_learned(good),
+        learned={name: statistics.fmean(x) for name, x in learned_values(good).items()},
     )
 
 
@@ -114,14 +145,14 @@ def _place(cell: CellOfRows) -> tuple[object, ...]:
 
 def _changed(row: Row) -> dict[str, Any]:
     planned = _planned(row, row.settings_name)
-    if planned is None:  # a file of another version, which says nothing here
+    if planned is None:  # the file is of another version
         return row.settings
     changed = {
         name: value
         for name, value in row.settings.items()
         if name not in planned or planned[name] != value
     }
-    # What has no use where these are changed is not missing.
+    # A setting that the changed ones make useless is not missing.
     planned = _planned(row, row.settings_name, changed) or planned
     return changed | {name: None for name in planned if name not in row.settings}
 
@@ -135,19 +166,9 @@ def _planned(
         return None
 
 
-def _mean_and_std(rows: list[Row], metric: str) -> tuple[float, float | None] | None:
-    values = [row.metrics[metric] for row in rows if metric in row.metrics]
-    if not values:
-        return None
-    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
-
-
-def _learned(rows: list[Row]) -> dict[str, float]:
-    values: dict[str, list[float]] = {}
-    for row in rows:
-        for name, learned in row.learned.items():
-            values.setdefault(name, []).extend(learned)
-    return {name: statistics.fmean(listed) for name, listed in values.items() if listed}
+def _score(rows: list[Row], metric: str) -> tuple[float, float | None] | None:
+    mean, std = mean_and_std(row.metrics[metric] for row in rows if metric in row.metrics)
+    return None if math.isnan(mean) else (mean, None if math.isnan(std) else std)
 
 
 Wanted = Callable[[str, str, str], dict[str, Any]]
@@ -159,7 +180,7 @@ class Selected:
     r"""Rows of one data set.
 
     Args:
-        rows (list): Those that fit together, of any status, one for each method and split.
+        rows (list): Rows that belong together, of any status, one for each method and split.
         notes (list): Sentences on rows that were left out.
     """
 
@@ -182,18 +203,18 @@ def select(
     scheme: str | None = None,
     splits: int | None = None,
 ) -> Selected:
-    r"""Chooses the rows of one data set that have the settings wanted.
+    r"""Selects the rows of one data set that have the wanted settings.
 
-    Rows on other data of the same name (another hash) or on other kinds of splits are never mixed:
-    those that most rows have are taken, and a note says so.
+    Rows on different data of the same name (by hash) or on different kinds of splits are never
+    mixed: the most frequent ones are selected, and a note reports the others.
 
     Args:
         rows (iterable): All rows.
         data (str): The data set.
         wanted (callable): The settings of a method.
-        scheme (str, optional): The scheme of splits; :obj:`None` for what most rows have.
+        scheme (str, optional): The scheme of splits; :obj:`None` for the most frequent one.
             (default: :obj:`None`)
-        splits (int, optional): How many splits, from seed 0 on. (default: all there are)
+        splits (int, optional): The number of splits, from seed 0 on. (default: all)
     """
     settings: dict[tuple[str, str], dict[str, Any]] = {}
     found = []
@@ -208,33 +229,13 @@ def select(
     notes: list[str] = []
     if scheme is not None:
         found = [row for row in found if row.split == without_folder(scheme)]
-    found = _most(found, "split", f"on other splits of '{data}'", notes)
-    found = _most(found, "data_hash", f"on other data that are called '{data}'", notes)
-    return Selected(_one_split_for_each_seed(found, notes), notes)
+    found = _most_frequent(found, "split", f"on other splits of '{data}'", notes)
+    found = _most_frequent(found, "data_hash", f"on other data with the name '{data}'", notes)
+    return Selected(_one_split_per_seed(found, notes), notes)
 
 
-def without_folder(scheme: str) -> str:
-    r"""A scheme as rows have it: a split file by its name alone, since where it lay says nothing.
-
-    Example:
-        >>> without_folder("file:some/where/splits.npz")
-        'file:splits.npz'
-    """
-    kind, _, path = scheme.partition(":")
-    return f"{kind}:{Path(path).name}" if path else scheme
-
-
-def scores(rows: Iterable[Row], metric: str) -> dict[int, float]:
-    r"""A metric by the seed of the split, of the runs that ended well."""
-    return {
-        row.split_seed: row.metrics[metric]
-        for row in rows
-        if row.status == "ok" and metric in row.metrics
-    }
-
-
-def _one_split_for_each_seed(rows: Sequence[Row], notes: list[str]) -> list[Row]:
-    r"""Rows of one seed that are on different nodes, as of two files of one name, are not mixed."""
+def _one_split_per_seed(rows: Sequence[Row], notes: list[str]) -> list[Row]:
+    r"""Leaves out rows on other nodes than most of one seed, as from two files of one name."""
     counts: dict[int, Counter[str]] = {}
     for row in rows:
         counts.setdefault(row.split_seed, Counter())[row.split_hash] += 1
@@ -244,7 +245,7 @@ def _one_split_for_each_seed(rows: Sequence[Row], notes: list[str]) -> list[Row]
     return kept
 
 
-def _most(rows: Sequence[Row], fact: str, what: str, notes: list[str]) -> list[Row]:
+def _most_frequent(rows: Sequence[Row], fact: str, what: str, notes: list[str]) -> list[Row]:
     counts = Counter(getattr(row, fact) for row in rows)
     if len(counts) < 2:
         return list(rows)

@@ -1,19 +1,25 @@
-r"""Aggregators side by side on the same splits."""
+r"""Aggregators compared with the baseline on the same splits, as data.
+
+:mod:`~meanmax.study.stats.verdict` turns a comparison into sentences.
+"""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
 
 from meanmax.study.runs.row import Row, json_safe
-from meanmax.study.stats.cells import Selected, scores
-from meanmax.study.stats.paired import Paired, holm, paired
-from meanmax.study.stats.verdict import Compared, verdict
+from meanmax.study.stats.cells import Selected, learned_values, mean_and_std, scores
+from meanmax.study.stats.paired import Paired, holm, paired, reachable
 
 BASELINE = "none"
+ALPHA = 0.05
+r"""A difference is significant if its adjusted p-value is below this and its interval excludes 0."""
+
+Judgement: TypeAlias = Literal["better", "worse", "undecided", "too few"]
 
 
 @dataclass(frozen=True)
@@ -22,33 +28,51 @@ class Line:
 
     Args:
         aggr (str): Its name.
-        n (int): Runs that ended well.
-        failed (int): Runs that did not.
-        mean (float): Of the test score, in percent.
-        std (float): Its standard deviation over splits.
-        val_mean (float): Of the validation score.
-        paired (Paired, optional): Differences to the baseline.
-        adjusted_p (float): Holm's p-value among the lines of the table.
-        learned (dict): The mean of each learned parameter, with its least and largest value.
+        n (int): The number of runs of status :obj:`"ok"`.
+        failed (int): The number of other runs.
+        mean (float): The mean test score in percent; NaN without runs.
+        std (float): Its standard deviation over splits; NaN from fewer than two.
+        val_mean (float): The mean validation score.
+        paired (Paired, optional): The differences to the baseline in points; :obj:`None` for the
+            baseline itself, and for an aggregator that shares no split with it.
+        adjusted_p (float): The p-value after :func:`~meanmax.study.stats.paired.holm` over the
+            lines of the comparison.
+        learned (dict): The mean of each learned parameter, its smallest and its largest value.
         maxness (float, optional): The mean maxness of layers whose aggregation is not linear.
-        seconds (float): The median time of a run.
-        alone (bool): Whether all of them had the machine for themselves.
-        errors (list): What went wrong, each once.
+        seconds (float): The median training time.
+        alone (bool): Whether no run shared the machine with others.
+        errors (list): The distinct errors.
+        reachable_p (float): The smallest adjusted p-value that so many splits can give.
     """
 
     aggr: str
-    n: int
-    failed: int
-    mean: float
-    std: float
-    val_mean: float
-    paired: Paired | None
-    adjusted_p: float
-    learned: dict[str, tuple[float, float, float]]
-    maxness: float | None
-    seconds: float
-    alone: bool
-    errors: list[str]
+    n: int = 0
+    failed: int = 0
+    mean: float = math.nan
+    std: float = math.nan
+    val_mean: float = math.nan
+    paired: Paired | None = None
+    adjusted_p: float = math.nan
+    learned: dict[str, tuple[float, float, float]] = field(default_factory=dict)
+    maxness: float | None = None
+    seconds: float = math.nan
+    alone: bool = False
+    errors: list[str] = field(default_factory=list)
+    reachable_p: float = math.nan
+
+    @property
+    def judgement(self) -> Judgement | None:
+        r""":obj:`"better"` or :obj:`"worse"` than the baseline if the difference is significant,
+        :obj:`"too few"` if no result on so few splits could be, else :obj:`"undecided"`;
+        :obj:`None` without differences.
+        """
+        if self.paired is None:
+            return None
+        if not self.reachable_p < ALPHA:
+            return "too few"
+        if self.adjusted_p < ALPHA and self.paired.low > 0:
+            return "better"
+        return "worse" if self.adjusted_p < ALPHA and self.paired.high < 0 else "undecided"
 
 
 @dataclass(frozen=True)
@@ -58,29 +82,34 @@ class Comparison:
     Args:
         data (str): The data set.
         backbone (str): The backbone.
-        metric (str): What the scores are.
+        metric (str): The name of the score.
         lines (list): One for each aggregator, the baseline first.
-        verdict (str): What the evidence supports.
-        notes (list): What else a reader has to know.
-        one_split (bool): Whether all runs are on one split and differ in their seeds alone.
+        notes (list): Further sentences for the reader.
+        one_split (bool): Whether all runs are on one split and differ only in their seeds.
+        baseline (str): The baseline. (default: :obj:`"none"`)
     """
 
     data: str
     backbone: str
     metric: str
     lines: list[Line]
-    verdict: str
-    notes: list[str]
-    one_split: bool
+    notes: list[str] = field(default_factory=list)
+    one_split: bool = False
+    baseline: str = BASELINE
+
+    @property
+    def verdict(self) -> str:
+        r"""The conclusion in sentences."""
+        from meanmax.study.stats.verdict import verdict  # which renders comparisons
+
+        return verdict(self)
 
     def as_dict(self) -> dict[str, Any]:
-        r"""Plain values, with :obj:`None` for what is not a number."""
-        lines = [
-            {**vars(line), "paired": vars(line.paired) if line.paired else None}
-            for line in self.lines
-        ]
-        found: dict[str, Any] = json_safe({**vars(self), "lines": lines})
-        return found
+        r"""The comparison for JSON, with its verdict and the judgement on each line."""
+        found: dict[str, Any] = json_safe(self)
+        for line, facts in zip(self.lines, found["lines"], strict=True):
+            facts["judgement"] = line.judgement
+        return {**found, "verdict": self.verdict}
 
 
 def compare(
@@ -95,57 +124,46 @@ def compare(
     r"""Compares aggregators with the baseline, each on the splits that both have.
 
     Args:
-        selected (Selected): Rows that fit together.
+        selected (Selected): Rows that belong together.
         backbone (str): The backbone.
         aggrs (sequence): The aggregators, in the order of the table.
         data (str): The data set.
-        metric (str, optional): What is compared. (default: :obj:`"test_score"`)
-        name (str, optional): What that is called. (default: :obj:`"accuracy"`)
+        metric (str, optional): The metric of the rows. (default: :obj:`"test_score"`)
+        name (str, optional): Its name for the reader. (default: :obj:`"accuracy"`)
     """
     ordered = sorted(dict.fromkeys(aggrs), key=lambda aggr: aggr != BASELINE)
     base = scores(selected.of(backbone, BASELINE).values(), metric)
-    pairs: dict[str, Paired | None] = {}
+    rows = {aggr: list(selected.of(backbone, aggr).values()) for aggr in ordered}
+    pairs: dict[str, Paired] = {}
     for aggr in ordered:
-        own = scores(selected.of(backbone, aggr).values(), metric)
+        own = scores(rows[aggr], metric)
         shared = sorted(set(own) & set(base))
-        compared = aggr != BASELINE and shared
-        pairs[aggr] = (
-            paired([own[s] for s in shared], [base[s] for s in shared]) if compared else None
-        )
-    tested = [aggr for aggr in ordered if pairs[aggr] is not None]
-    adjusted = dict(zip(tested, holm([_p(pairs[aggr]) for aggr in tested]), strict=True))
+        if aggr != BASELINE and shared:
+            pairs[aggr] = paired([own[s] for s in shared], [base[s] for s in shared])
+    adjusted = dict(zip(pairs, holm([pair.p for pair in pairs.values()]), strict=True))
+    smallest = dict(zip(pairs, reachable(list(pairs.values())), strict=True))
     lines = [
-        _line(aggr, selected.of(backbone, aggr), metric, pairs[aggr], adjusted.get(aggr, math.nan))
+        _line(
+            aggr,
+            rows[aggr],
+            metric,
+            paired=pairs.get(aggr),
+            adjusted_p=adjusted.get(aggr, math.nan),
+            reachable_p=smallest.get(aggr, math.nan),
+        )
         for aggr in ordered
-    ]
-    told = [
-        Compared(line.aggr, line.mean, line.std, line.paired, line.adjusted_p, line.failed)
-        for line in lines
     ]
     splits = {row.split_hash for row in selected.rows}
     seeds = {row.seed for row in selected.rows}
-    one = len(splits) == 1 and len(seeds) > 1
-    said = verdict(told, baseline=BASELINE, one_split=one)
-    return Comparison(data, backbone, name, lines, said, selected.notes, one)
+    one_split = len(splits) == 1 and len(seeds) > 1
+    return Comparison(data, backbone, name, lines, selected.notes, one_split)
 
 
-def mean_and_std(values: Sequence[float]) -> tuple[float, float]:
-    r"""The mean and the standard deviation (of a sample); NaN where there is none."""
-    mean = statistics.fmean(values) if values else math.nan
-    return mean, statistics.stdev(values) if len(values) > 1 else math.nan
-
-
-def _line(
-    aggr: str, rows: dict[int, Row], metric: str, pair: Paired | None, adjusted: float
-) -> Line:
-    good = [row for row in rows.values() if row.status == "ok"]
-    bad = [row for row in rows.values() if row.status != "ok"]
-    mean, std = mean_and_std(list(scores(good, metric).values()))
-    learned: dict[str, list[float]] = {}
-    for row in good:
-        for name, values in row.learned.items():
-            learned.setdefault(name, []).extend(values)
-    moved = [
+def _line(aggr: str, rows: list[Row], metric: str, **differences: Any) -> Line:
+    good = [row for row in rows if row.status == "ok"]
+    bad = [row for row in rows if row.status != "ok"]
+    mean, std = mean_and_std(scores(good, metric).values())
+    nonlinear = [
         value
         for row in good
         for name, value in row.maxness.items()
@@ -157,34 +175,25 @@ def _line(
         failed=len(bad),
         mean=mean,
         std=std,
-        val_mean=mean_and_std(list(scores(good, "val_score").values()))[0],
-        paired=pair,
-        adjusted_p=adjusted,
+        val_mean=mean_and_std(scores(good, "val_score").values())[0],
         learned={
             name: (statistics.fmean(values), min(values), max(values))
-            for name, values in learned.items()
+            for name, values in learned_values(good).items()
         },
-        maxness=statistics.fmean(moved) if moved else None,
+        maxness=statistics.fmean(nonlinear) if nonlinear else None,
         seconds=statistics.median([row.seconds for row in good]) if good else math.nan,
         alone=bool(good) and all(row.alone for row in good),
         errors=sorted({f"{row.status}: {row.error}" for row in bad}),
+        **differences,
     )
 
 
 def _has_aggregator(row: Row, layer: str, value: float) -> bool:
-    r"""Whether a layer has the row's aggregator, not a linear one."""
+    r"""Whether a layer has the row's aggregator and not the linear one."""
     if row.learned:
-        return _layer(layer) in _layers(row)
+        return _layer(layer) in map(_layer, row.learned)
     return row.aggr != "max" or value > 0
 
 
 def _layer(name: str) -> str:
     return ".".join(name.split(".")[:2])
-
-
-def _layers(row: Row) -> set[str]:
-    return {_layer(name) for name in row.learned}
-
-
-def _p(pair: Paired | None) -> float:
-    return math.nan if pair is None else pair.p

@@ -7,15 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.stats
 
 EXACT = 13
-r"""Up to so many differing splits all signs are enumerated, :math:`2^{13}` at most."""
-
+r"""Up to this number of differing splits all signs are enumerated, :math:`2^{13}` at most."""
 
 FEW = 5
-r"""From fewer splits an interval is little more than the least and the largest difference:
-pictures leave it out."""
+r"""Figures leave out intervals from fewer splits, which are little more than the range."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +21,9 @@ class Paired:
 
     Args:
         n (int): The number of splits that both were run on.
-        difference (float): The mean difference; above 0 where the method is better.
-        low (float): Where the bootstrap interval of the mean difference begins.
-        high (float): Where it ends.
+        difference (float): The mean difference; positive where the method is better.
+        low (float): The lower end of the bootstrap interval of the mean difference.
+        high (float): Its upper end.
         p (float): The two-sided p-value of Wilcoxon's signed-rank test.
         wins (int): Splits on which the method is better.
         ties (int): Splits on which the scores are equal.
@@ -51,13 +48,13 @@ def paired(
     r"""Compares the scores of two methods on the same splits, in the same order.
 
     The interval is the bias-corrected and accelerated bootstrap (BCa) of the mean difference. It
-    is not adjusted for the number of comparisons, and from few splits it is too narrow rather than
-    too wide. Fewer than two splits have no interval and no p-value (NaN). Where all differences are
+    is not adjusted for the number of comparisons, and from few splits it tends to be too narrow.
+    Fewer than two splits have no interval and no p-value (NaN). Where all differences are
     equal, the interval is that value; where all are 0, the test has nothing to rank and p is NaN.
 
-    The test leaves out splits without a difference, as Wilcoxon did, and ranks equal differences
-    alike. It is exact up to 13 differing splits, and up to 50 if no two differ by as much; beyond
-    that it is the normal approximation.
+    The test leaves out splits without a difference, as Wilcoxon did, and gives equal differences
+    equal ranks. It is exact up to 13 differing splits, and up to 50 without equal differences;
+    beyond that it is the normal approximation.
 
     Example:
         >>> paired([82.0, 81.5, 83.0, 80.5], [81.0, 81.5, 81.0, 81.0])
@@ -94,7 +91,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     .. math::
         \tilde p_{(i)} = \max_{j \le i} \min(1, (m - j + 1) \, p_{(j)}).
 
-    NaN stays NaN and does not count to :math:`m`.
+    NaN stays NaN and is not counted in :math:`m`.
 
     Example:
         >>> holm([0.04, 0.01, float("nan"), 0.03])
@@ -118,17 +115,17 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def smallest_p(n: int) -> float:
     r"""The smallest two-sided p-value that the exact test can reach from :obj:`n` differing
-    splits, :math:`2^{1-n}`: all differences have the same sign. NaN from none.
+    splits, :math:`2^{1-n}`, when all differences have the same sign; NaN for none.
 
     Args:
-        n (int): The number of splits, those without a difference left out.
+        n (int): The number of splits with a difference.
     """
     return 2.0 ** (1 - n) if n > 0 else math.nan
 
 
 def reachable(family: Sequence[Paired]) -> list[float]:
-    r"""The smallest Holm-adjusted p-value that each of some comparisons could reach, if all
-    differences of each had one sign; NaN without any difference.
+    r"""The smallest Holm-adjusted p-value that each comparison could reach, if all its differences
+    had one sign; NaN without any difference.
 
     Example:
         >>> reachable([paired([2.0, 3.0, 4.0], [1.0, 1.0, 1.0])] * 2)
@@ -166,7 +163,9 @@ def _interval(differences: np.ndarray, confidence: float, seed: int) -> tuple[fl
         return math.nan, math.nan
     if np.ptp(differences) == 0:
         return float(differences[0]), float(differences[0])
-    low, high = scipy.stats.bootstrap(
+    from scipy.stats import bootstrap  # a second to import
+
+    low, high = bootstrap(
         (differences,),
         np.mean,
         confidence_level=confidence,
@@ -180,12 +179,14 @@ def _wilcoxon(differences: np.ndarray) -> float:
     differing = differences[differences != 0]
     if differences.size < 2 or differing.size == 0:
         return math.nan
+    from scipy.stats import permutation_test, rankdata, wilcoxon
+
     if not 2 <= differing.size <= EXACT:
-        return float(scipy.stats.wilcoxon(differing).pvalue)
-    # scipy.stats.wilcoxon does the same, one Python call for each of the 2^n signs, and before
-    # scipy 1.13 is not exact with ties.
-    ranks = np.sign(differing) * scipy.stats.rankdata(np.abs(differing))
-    test = scipy.stats.permutation_test(
+        return float(wilcoxon(differing).pvalue)
+    # scipy.stats.wilcoxon does the same with one Python call for each of the 2^n signs, and before
+    # scipy 1.13 it is not exact with ties.
+    ranks = np.sign(differing) * rankdata(np.abs(differing))
+    test = permutation_test(
         (ranks,), np.sum, permutation_type="samples", n_resamples=2**EXACT, vectorized=True
     )
     return float(test.pvalue)
