@@ -17,7 +17,7 @@ from meanmax.study.stats.paired import Paired, holm, paired, reachable
 
 BASELINE = "none"
 ALPHA = 0.05
-r"""A difference is significant if its adjusted p-value is below this and its interval excludes 0."""
+r"""A difference is significant if its adjusted p is below this and its interval excludes 0."""
 
 Judgement: TypeAlias = Literal["better", "worse", "undecided", "too few"]
 
