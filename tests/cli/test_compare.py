@@ -133,7 +133,7 @@ def test_embeddings_are_pictured_on_request(tmp_path):
 def test_seeds_on_one_split_are_not_called_splits(tmp_path):
     split = ["train"] * 10 + ["val"] * 10 + ["test"] * 10
     result = run("--data", own_graph(tmp_path, "g", split), "--out", tmp_path / "runs", *QUICK)
-    assert "differ in their seeds alone" in result.stdout
+    assert "differ only in their seeds" in result.stdout
     assert "3 paired splits" not in result.stdout
 
 

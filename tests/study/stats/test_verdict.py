@@ -43,8 +43,9 @@ def test_some_better_and_some_worse():
     ]
     assert verdict(rows) == (
         "Over 10 paired splits, lp is better than the baseline (82.6 ± 1.1) and softmax is worse; "
-        "poly cannot be distinguished from it. lp: +1.2 points (95 % interval +0.5 to +1.9, adjusted p "
-        "0.012); softmax: −0.90 points (95 % interval −1.50 to −0.02, adjusted p 0.0359). " + CAVEAT
+        "poly cannot be distinguished from it. lp: +1.2 points (95 % interval +0.5 to +1.9, "
+        "adjusted p 0.012); softmax: −0.90 points (95 % interval −1.50 to −0.02, adjusted p 0.0359). "
+        + CAVEAT
     )
 
 
@@ -60,8 +61,8 @@ def test_none_distinguishable():
     rows = [NONE, row("lp", -0.4, 0.3, 1.0, 0.41), row("poly", -0.5, -0.2, 0.1, 0.6)]
     assert verdict(rows) == (
         "No aggregator differs significantly from the baseline (82.6 ± 1.1) on 10 paired "
-        "splits; the largest difference is lp's +0.3 points (95 % interval −0.4 to +1.0, adjusted p "
-        "0.41). " + CAVEAT
+        "splits; the largest difference is lp's +0.3 points (95 % interval −0.4 to +1.0, "
+        "adjusted p 0.41). " + CAVEAT
     )
 
 
@@ -114,8 +115,8 @@ def test_splits_without_a_difference_do_not_count():
 def test_one_split():
     baseline, ours = line("none", 82.6, NAN), paired([82.9], [82.6])
     assert verdict([baseline, line("lp", 82.9, NAN, ours)]) == (
-        "1 paired split cannot distinguish lp from the baseline (82.6); the difference is +0.3 points "
-        "(one split has no interval and no test). " + CAVEAT
+        "1 paired split cannot distinguish lp from the baseline (82.6); the difference is +0.3 "
+        "points (one split has no interval and no test). " + CAVEAT
     )
 
 
