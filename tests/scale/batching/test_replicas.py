@@ -86,10 +86,10 @@ def test_the_command_under_torchrun(tmp_path):
     done = subprocess.run(
         [*command, "--set", "epochs=5"],
         cwd=tmp_path,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "MEANMAX_RANK_TIMEOUT": "600"},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("accuracy on test nodes") == 1

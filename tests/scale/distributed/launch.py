@@ -3,26 +3,25 @@
 import multiprocessing
 import os
 import pickle
-import socket
 import traceback
 from multiprocessing.connection import wait
 
 import torch
+from torch.distributed import TCPStore
 
 from meanmax.scale import joined_job
 
 
 def on_ranks(function, size, *args):
     """What a function of (job, *args), defined at the top of a module, gives on each rank."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
+    # Ranks meet at a store of this process, on a port that stays taken from the start.
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     context = multiprocessing.get_context("spawn")
     packed = pickle.dumps(args)  # by value: torch would share memory with ranks that are gone
     workers, readers = [], {}
     for rank in range(size):
         reader, writer = context.Pipe(duplex=False)
-        given = (writer, function, rank, size, port, packed)
+        given = (writer, function, rank, size, store.port, packed)
         workers.append(context.Process(target=_work, args=given, daemon=True))
         workers[rank].start()
         writer.close()  # the rank has the only other end: its death ends the wait
@@ -33,7 +32,7 @@ def on_ranks(function, size, *args):
             rank = readers.pop(reader)
             answers[rank] = pickle.loads(_received(rank, reader))
     for worker in workers:
-        worker.join(60)
+        worker.join(300)
         assert worker.exitcode == 0
     return [answers[rank] for rank in range(size)]
 
@@ -53,6 +52,9 @@ def _work(writer, function, rank, size, port, packed):
         "WORLD_SIZE": str(size),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+        "TORCHELASTIC_RESTART_COUNT": "0",
+        "MEANMAX_RANK_TIMEOUT": "600",
     }
     torch.set_num_threads(1)
     try:
