@@ -44,8 +44,8 @@ def test_some_better_and_some_worse():
     assert verdict(rows) == (
         "Over 10 paired splits, lp is better than the baseline (82.6 ± 1.1) and softmax is worse; "
         "poly cannot be distinguished from it. lp: +1.2 points (95 % interval +0.5 to +1.9, "
-        "adjusted p 0.012); softmax: −0.90 points (95 % interval −1.50 to −0.02, adjusted p 0.0359). "
-        + CAVEAT
+        "adjusted p 0.012); softmax: −0.90 points (95 % interval −1.50 to −0.02, adjusted p "
+        "0.0359). " + CAVEAT
     )
 
 
