@@ -6,7 +6,7 @@ import math
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 
@@ -92,36 +92,29 @@ def variants() -> tuple[Variant, ...]:
     return tuple(found)
 
 
-def ablation(
-    rows: Sequence[Row], data: Sequence[str], splits: int | None = None, backbone: str = "gcn"
-) -> Ablation:
-    r"""Compares every variant with the baseline of the published settings.
+def ablation(rows: Sequence[Row], data: Sequence[str], splits: int | None = None) -> Ablation:
+    r"""Compares every variant of GCN with the baseline of the published settings.
 
     Args:
         rows (sequence): All rows.
         data (sequence): The data sets.
         splits (int, optional): The number of splits, from seed 0 on. (default: all)
-        backbone (str, optional): The backbone. (default: :obj:`"gcn"`)
     """
     found: list[Effect] = []
     shown: dict[str, Row] = {}
     for name in data:
         for variant in (None, *variants()):
-            overrides = {} if variant is None else variant.overrides
-
-            def wanted(
-                backbone: str, aggr: str, data: str, changed: dict[str, Any] = overrides
-            ) -> dict[str, Any]:
-                return settings_for(
-                    SETTINGS, backbone, aggr, data, {} if aggr == BASELINE else changed
-                )
-
-            selected = select(rows, name, wanted, SCHEMES.get(name), splits)
             aggr = BASELINE if variant is None else variant.aggr
-            line = compare(selected, backbone, [BASELINE, aggr], data=name).lines[-1]
+            wanted = partial(_settings, {} if variant is None else variant.overrides)
+            selected = select(rows, name, wanted, SCHEMES.get(name), splits)
+            line = compare(selected, "gcn", [BASELINE, aggr], data=name).lines[-1]
             found.append(_effect(line, name, variant))
-            shown |= {row.key: row for row in selected.of(backbone, aggr).values()}
+            shown |= {row.key: row for row in selected.of("gcn", aggr).values()}
     return Ablation(found, revision_notes(list(shown.values())))
+
+
+def _settings(overrides: dict[str, Any], backbone: str, aggr: str, data: str) -> dict[str, Any]:
+    return settings_for(SETTINGS, backbone, aggr, data, {} if aggr == BASELINE else overrides)
 
 
 def _effect(line: Line, data: str, variant: Variant | None) -> Effect:

@@ -11,11 +11,12 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from meanmax.study.paper.tables import AGGRS
-from meanmax.study.runs.plan import DataRef, Plan
+from meanmax.study.runs.plan import Plan, reference
 from meanmax.study.runs.row import Row
 from meanmax.study.settings.settings import settings_for
 from meanmax.study.stats.cells import scores, select
@@ -66,46 +67,31 @@ def overrides(layers: int) -> dict[str, Any]:
 
 
 def plans(
-    data: Sequence[str] = SETS,
-    *,
-    backbone: str = "gcn",
-    aggrs: Sequence[str] = AGGRS,
-    depths: Sequence[int] = DEPTHS,
-    splits: int = SPLITS,
-    data_dir: Path | None = None,
+    data: Sequence[str] = SETS, *, splits: int = SPLITS, data_dir: Path | None = None
 ) -> list[Plan]:
-    r"""The runs, shallow ones first.
+    r"""The runs of GCN with the paper's aggregators, shallow ones first.
 
     Args:
         data (sequence, optional): The data sets. (default: Cora, Citeseer and Pubmed)
-        backbone (str, optional): The backbone. (default: :obj:`"gcn"`)
-        aggrs (sequence, optional): The aggregators. (default: the paper's)
-        depths (sequence, optional): Numbers of layers. (default: 2, 3, 4, 6 and 8)
         splits (int, optional): The number of splits. (default: :obj:`5`)
         data_dir (Path, optional): The folder of the data. (default: :obj:`None`)
     """
-    folder = None if data_dir is None else str(data_dir.resolve())
     return [
         Plan(
-            data=DataRef(name, folder),
-            backbones=[backbone],
-            aggrs=aggrs,
+            data=reference(name, data_dir),
+            backbones=["gcn"],
+            aggrs=AGGRS,
             splits=range(splits),
             settings_name=SETTINGS,
             overrides=overrides(layers),
         )
-        for layers in depths
+        for layers in DEPTHS
         for name in data
     ]
 
 
 def by_depth(
-    rows: Sequence[Row],
-    data: str,
-    *,
-    backbone: str = "gcn",
-    aggrs: Sequence[str] = AGGRS,
-    depths: Sequence[int] = DEPTHS,
+    rows: Sequence[Row], data: str, *, backbone: str = "gcn", aggrs: Sequence[str] = AGGRS
 ) -> list[Depth]:
     r"""The results of every method at every depth that has runs.
 
@@ -114,22 +100,20 @@ def by_depth(
         data (str): The data set.
         backbone (str, optional): The backbone. (default: :obj:`"gcn"`)
         aggrs (sequence, optional): The aggregators. (default: the paper's)
-        depths (sequence, optional): Numbers of layers. (default: 2, 3, 4, 6 and 8)
     """
     found = []
-    for layers in depths:
-
-        def wanted(backbone: str, aggr: str, data: str, layers: int = layers) -> dict[str, Any]:
-            return settings_for(SETTINGS, backbone, aggr, data, overrides(layers))
-
-        chosen = select(rows, data, wanted)
+    for layers in DEPTHS:
+        selected = select(rows, data, partial(_settings, layers))
         for aggr in aggrs:
-            own = chosen.of(backbone, aggr)
-            if own:
+            if own := selected.of(backbone, aggr):
                 good = scores(own.values(), "test_score")
                 seeds, listed = zip(*sorted(good.items()), strict=True) if good else ((), ())
                 found.append(Depth(data, aggr, layers, listed, len(own) - len(good), seeds))
     return found
+
+
+def _settings(layers: int, backbone: str, aggr: str, data: str) -> dict[str, Any]:
+    return settings_for(SETTINGS, backbone, aggr, data, overrides(layers))
 
 
 def comparable(points: Sequence[Depth]) -> list[Depth]:

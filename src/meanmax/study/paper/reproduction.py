@@ -12,7 +12,7 @@ from meanmax.data import CATALOG
 from meanmax.study.paper import depth
 from meanmax.study.paper.ablation import SETTINGS, Effect, variants
 from meanmax.study.paper.tables import AGGRS, BACKBONES, SETS, Cell, Tabled, table
-from meanmax.study.runs.plan import DataRef, Plan
+from meanmax.study.runs.plan import Plan, reference
 from meanmax.study.runs.row import Row
 from meanmax.study.stats.cells import without_folder
 
@@ -61,7 +61,7 @@ class Reproduction:
 
     def ablation_sets(self) -> list[str]:
         r"""The data sets of the ablation."""
-        return list(self.data) or list(ABLATION)
+        return list(self.data or ABLATION)
 
     def described(self) -> str:
         r"""The settings in words."""
@@ -71,11 +71,9 @@ class Reproduction:
 
     def plans(self) -> list[Plan]:
         r"""All runs, data set by data set."""
-        folder = str(self.data_dir.resolve()) if self.data_dir else None
-        names = dict.fromkeys(name for number in self.tables for name in self.sets(number))
         plans = [
             Plan(
-                data=DataRef(name, folder),
+                data=reference(name, self.data_dir),
                 backbones=self.backbones,
                 aggrs=self.aggrs,
                 splits=range(self.splits),
@@ -83,31 +81,28 @@ class Reproduction:
                 scheme=self.scheme,
                 overrides=self.overrides,
             )
-            for name in names
+            for name in dict.fromkeys(name for number in self.tables for name in self.sets(number))
         ]
         for name in self.ablation_sets() if self.ablation else ():
-            base = Plan(DataRef(name, folder), ["gcn"], ["none"], range(self.splits), SETTINGS)
+            base = self._published(name, "gcn", ["none"], self.splits)
             plans.append(base)
-            plans += [
-                replace(base, aggrs=[variant.aggr], overrides=variant.overrides)
-                for variant in variants()
-            ]
-        return plans + (self._plans_of_figures(folder) if self.figures else [])
+            plans += [replace(base, aggrs=[v.aggr], overrides=v.overrides) for v in variants()]
+        return plans + (self._plans_of_figures() if self.figures else [])
 
-    def _plans_of_figures(self, folder: str | None) -> list[Plan]:
+    def _plans_of_figures(self) -> list[Plan]:
         r"""Losses on the citation graphs, one split for each embedding, and depths."""
         cited = [name for name in depth.SETS if name in (self.data or depth.SETS)]
-        losses = [
-            Plan(DataRef(name, folder), ["gcn"], AGGRS, range(self.splits), SETTINGS)
-            for name in cited
-        ]
+        losses = [self._published(name, "gcn", AGGRS, self.splits) for name in cited]
         embeddings = [
-            Plan(DataRef(name, folder), [backbone], AGGRS, range(1), SETTINGS)
+            self._published(name, backbone, AGGRS, 1)
             for name, backbone in EMBEDDED
             if name in (self.data or [name])
         ]
         splits = min(self.splits, depth.SPLITS)
         return losses + embeddings + depth.plans(cited, splits=splits, data_dir=self.data_dir)
+
+    def _published(self, data: str, backbone: str, aggrs: Sequence[str], splits: int) -> Plan:
+        return Plan(reference(data, self.data_dir), [backbone], aggrs, range(splits), SETTINGS)
 
     def table(self, rows: Sequence[Row], number: int) -> Tabled:
         r"""A table from rows."""
@@ -132,21 +127,10 @@ class Reproduction:
     def missing_in_ablation(self, effects: Sequence[Effect]) -> list[str]:
         r"""The commands that complete lines of the ablation with too few runs."""
         short = dict.fromkeys(effect.data for effect in effects if effect.n < self.splits)
-        return [
-            shlex.join(
-                ["meanmax", "reproduce", "ablation", "--data", name, "--splits", str(self.splits)]
-                + self._places()
-            )
-            for name in short
-        ]
-
-    def _places(self) -> list[str]:
-        words = [] if self.store is None else ["--store", str(self.store)]
-        return words + ([] if self.data_dir is None else ["--data-dir", str(self.data_dir)])
+        return [shlex.join([*self._words("ablation", name), *self._places()]) for name in short]
 
     def _command(self, number: int, cell: Cell, failed: set[tuple[str, str]]) -> str:
-        words = ["meanmax", "reproduce", f"table{number}", "--data", cell.data]
-        words += ["--backbone", cell.backbone, "--splits", str(self.splits)]
+        words = self._words(f"table{number}", cell.data, "--backbone", cell.backbone)
         if tuple(self.aggrs) != AGGRS:
             words += ["--aggr", ",".join(self.aggrs)]
         if (cell.data, cell.backbone) in failed:
@@ -159,6 +143,13 @@ class Reproduction:
         for name, value in self.overrides.items():
             words += ["--set", f"{name}={value}"]
         return shlex.join(words)
+
+    def _words(self, what: str, data: str, *more: str) -> list[str]:
+        return ["meanmax", "reproduce", what, "--data", data, *more, "--splits", str(self.splits)]
+
+    def _places(self) -> list[str]:
+        words = [] if self.store is None else ["--store", str(self.store)]
+        return words + ([] if self.data_dir is None else ["--data-dir", str(self.data_dir)])
 
 
 def some_ppi(data_dir: Path | None) -> str:
