@@ -3,7 +3,6 @@ import pytest
 
 from meanmax.study.report.embeddings import (
     Layout,
-    cached_coordinates,
     coordinates,
     coordinates_of,
     silhouette,
@@ -43,14 +42,14 @@ def test_what_cannot_be_placed_is_refused(wrong):
 def test_coordinates_are_computed_once_for_each_layout(tmp_path):
     x, _ = blobs(10)
     folder = tmp_path / "derived"
-    assert cached_coordinates(folder, "key", QUICK) is None
+    assert coordinates_of(folder, "key", layout=QUICK) is None
     first = coordinates_of(folder, "key", x, QUICK)
-    np.testing.assert_array_equal(cached_coordinates(folder, "key", QUICK), first)
+    np.testing.assert_array_equal(coordinates_of(folder, "key", layout=QUICK), first)
     mark = np.zeros((20, 2), np.float32)
     np.savez(QUICK.file_of(folder, "key"), coordinates=mark)
     np.testing.assert_array_equal(coordinates_of(folder, "key", x, QUICK), mark)
-    assert cached_coordinates(folder, "key", Layout(iterations=251)) is None
-    assert cached_coordinates(folder, "other", QUICK) is None
+    assert coordinates_of(folder, "key", layout=Layout(iterations=251)) is None
+    assert coordinates_of(folder, "other", layout=QUICK) is None
 
 
 def test_a_damaged_or_foreign_file_is_computed_again(tmp_path):
@@ -60,23 +59,23 @@ def test_a_damaged_or_foreign_file_is_computed_again(tmp_path):
     assert coordinates_of(tmp_path, "key", x, QUICK).shape == (20, 2)
     np.savez(file, coordinates=np.zeros((7, 2), np.float32))
     assert coordinates_of(tmp_path, "key", x, QUICK).shape == (20, 2)
-    assert cached_coordinates(tmp_path, "key", QUICK).shape == (20, 2)
+    assert coordinates_of(tmp_path, "key", layout=QUICK).shape == (20, 2)
     assert [path.name for path in tmp_path.iterdir()] == [file.name], "nothing is left behind"
 
 
 def test_silhouettes_are_computed_once_for_each_run_and_its_classes(tmp_path):
     x, y = blobs(10)
-    first = silhouette_of(tmp_path, "key", x, y)
+    first = silhouette_of(tmp_path, "key", y, x)
     assert first == silhouette(x, y)
-    assert silhouette_of(tmp_path, "key", None, y) == first, "from the file"
-    assert np.isnan(silhouette_of(tmp_path, "key", None, 1 - y)), "other classes, another score"
-    assert np.isnan(silhouette_of(None, "key", None, y))
+    assert silhouette_of(tmp_path, "key", y) == first, "from the file"
+    assert np.isnan(silhouette_of(tmp_path, "key", 1 - y)), "other classes, another score"
+    assert np.isnan(silhouette_of(None, "key", y))
     (file,) = tmp_path.iterdir()
     file.write_bytes(b"no zip")
-    assert silhouette_of(tmp_path, "key", x, y) == first
+    assert silhouette_of(tmp_path, "key", y, x) == first
 
 
-def test_without_a_folder_nothing_is_cached_coordinates():
+def test_without_a_folder_nothing_is_cached():
     x, _ = blobs(10)
     assert coordinates_of(None, "key", x, QUICK).shape == (20, 2)
 

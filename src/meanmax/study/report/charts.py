@@ -10,8 +10,7 @@ import numpy as np
 from meanmax.study.paper.depth import SETS, SPLITS, by_depth, comparable
 from meanmax.study.paper.tables import AGGRS
 from meanmax.study.report.evidence import CURVES, LEARNED, Evidence
-from meanmax.study.report.groups import RunGroup, colour
-from meanmax.study.report.lines import parameter_name
+from meanmax.study.report.groups import RunGroup, colour, parameter_name
 from meanmax.study.runs.row import Row
 
 POINTS = 200

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meanmax.data.files import atomic_write
+
 if TYPE_CHECKING:
     from meanmax.data import Dataset
 
@@ -91,62 +93,48 @@ def is_placeable(embedding: np.ndarray) -> bool:
     return embedding.ndim == 2 and len(embedding) > 3 and bool(np.isfinite(embedding).all())
 
 
-def cached_coordinates(
-    folder: Path | None, key: str, layout: Layout | None = None
-) -> np.ndarray | None:
-    r"""The coordinates of a run if they were computed before, else :obj:`None`.
-
-    Args:
-        folder (Path, optional): The folder of derived results; :obj:`None` if there is none.
-        key (str): The run.
-        layout (Layout, optional): The settings of t-SNE. (default: :obj:`Layout()`)
-    """
-    return None if folder is None else _read((layout or Layout()).file_of(folder, key), COORDINATES)
-
-
 def coordinates_of(
-    folder: Path | None, key: str, embedding: np.ndarray, layout: Layout | None = None
-) -> np.ndarray:
+    folder: Path | None,
+    key: str,
+    embedding: np.ndarray | None = None,
+    layout: Layout | None = None,
+) -> np.ndarray | None:
     r"""The coordinates of a run, from the cache or computed now and cached.
 
     Args:
         folder (Path, optional): The folder of derived results; :obj:`None` to cache nothing.
         key (str): The run.
-        embedding (ndarray): Its embedding.
+        embedding (ndarray, optional): Its embedding; without it, coordinates that are not cached
+            are :obj:`None`.
         layout (Layout, optional): The settings of t-SNE. (default: :obj:`Layout()`)
     """
     layout = layout or Layout()
-    found = cached_coordinates(folder, key, layout)
-    if found is not None and found.shape == (len(embedding), 2):
+    path = None if folder is None else layout.file_of(folder, key)
+    found = _read(path, COORDINATES)
+    if embedding is None or (found is not None and found.shape == (len(embedding), 2)):
         return found
-    found = coordinates(embedding, layout)
-    if folder is not None:
-        _write(layout.file_of(folder, key), found, COORDINATES)
-    return found
+    return _write(path, COORDINATES, coordinates(embedding, layout))
 
 
 def silhouette_of(
-    folder: Path | None, key: str, embedding: np.ndarray | None, classes: np.ndarray
+    folder: Path | None, key: str, classes: np.ndarray, embedding: np.ndarray | None = None
 ) -> float:
     r"""The :func:`silhouette` of a run, from the cache or computed now and cached.
 
     Args:
         folder (Path, optional): The folder of derived results; :obj:`None` to cache nothing.
         key (str): The run.
-        embedding (ndarray, optional): Its embedding; without it a score that is not cached is NaN.
         classes (ndarray): The class of each node.
+        embedding (ndarray, optional): Its embedding; without it, a score that is not cached is NaN.
     """
     marked = hashlib.sha256(np.ascontiguousarray(classes, np.int64).tobytes()).hexdigest()[:8]
     path = None if folder is None else folder / f"silhouette-{key}-{marked}.npz"
-    found = None if path is None else _read(path, SILHOUETTE)
+    found = _read(path, SILHOUETTE)
     if found is not None and found.shape == ():
         return float(found)
     if embedding is None:
         return float("nan")
-    score = silhouette(embedding, classes)
-    if path is not None:
-        _write(path, np.float64(score), SILHOUETTE)
-    return score
+    return float(_write(path, SILHOUETTE, np.array(silhouette(embedding, classes))))
 
 
 def silhouette(embedding: np.ndarray, classes: np.ndarray, *, seed: int = 0) -> float:
@@ -172,20 +160,22 @@ def silhouette(embedding: np.ndarray, classes: np.ndarray, *, seed: int = 0) -> 
     return float(silhouette_score(x, y))
 
 
-def _read(path: Path, name: str) -> np.ndarray | None:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            found: np.ndarray = file[name]
-            return found
-    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile):
-        return None  # missing or damaged: it can be computed again
+def _read(path: Path | None, name: str) -> np.ndarray | None:
+    r"""A cached array; :obj:`None` if the file is missing or damaged."""
+    with suppress(OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile):
+        if path is not None:
+            with np.load(path, allow_pickle=False) as file:
+                found: np.ndarray = file[name]
+                return found
+    return None
 
 
-def _write(path: Path, array: np.ndarray | np.float64, name: str) -> None:
-    from meanmax.data.files import atomic_write
-
-    with suppress(OSError), atomic_write(path) as file:  # a cache that is read-only stays as it is
-        np.savez_compressed(file, **{name: array})  # type: ignore[arg-type]
+def _write(path: Path | None, name: str, array: np.ndarray) -> np.ndarray:
+    with suppress(OSError):  # a store that is read-only gives its pictures all the same
+        if path is not None:
+            with atomic_write(path) as file:
+                np.savez_compressed(file, **{name: array})  # type: ignore[arg-type]
+    return array
 
 
 class NoLabels(Exception):  # noqa: N818 - pictures can do without
@@ -238,8 +228,7 @@ class LabelSource:
 
     def __init__(self, datasets: Iterable[Dataset] = (), data_dir: Path | None = None) -> None:
         self.data_dir = data_dir
-        self.known: dict[str, NodeLabels] = {}
-        self._failed: dict[str, NoLabels] = {}
+        self.known: dict[str, NodeLabels | NoLabels] = {}
         for dataset in datasets:
             from meanmax.data import fingerprint
 
@@ -253,15 +242,15 @@ class LabelSource:
             data_hash (str): Its fingerprint in rows.
             source (str, optional): The path of a user's own graph.
         """
-        if data_hash in self._failed:
-            raise self._failed[data_hash]
         if data_hash not in self.known:
             try:
                 self.known[data_hash] = self._loaded(data, data_hash, source)
             except NoLabels as error:
-                self._failed[data_hash] = error
-                raise
-        return self.known[data_hash]
+                self.known[data_hash] = error
+        found = self.known[data_hash]
+        if isinstance(found, NoLabels):
+            raise found
+        return found
 
     def _loaded(self, data: str, data_hash: str, source: str | None) -> NodeLabels:
         from meanmax.data import DataError, fingerprint, load

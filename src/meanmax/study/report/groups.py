@@ -1,9 +1,11 @@
-r"""Groups of runs: each is one comparison, with its name, its settings and how to repeat it."""
+r"""Groups of runs: each is one comparison, with its numbers, its settings and how to repeat it."""
 
 from __future__ import annotations
 
 import json
+import math
 import shlex
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,8 +13,9 @@ from functools import cached_property
 from typing import Any
 
 from meanmax.data.fetch.catalog import CATALOG
-from meanmax.study.paper.tables import BACKBONES, SCHEMES, SETS
-from meanmax.study.runs.row import Row
+from meanmax.study.paper.claims import paper_gain
+from meanmax.study.paper.tables import BACKBONES, SCHEMES, SETS, cell_of
+from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.settings.settings import NAMES, SettingsError, settings_for
 from meanmax.study.stats.cells import Selected, cells, select
 from meanmax.study.stats.comparison import Comparison, compare
@@ -24,6 +27,12 @@ COLOURS = 8
 r"""The number of colours for methods."""
 
 PPI = ("ppi", "ppi-go")
+SYMBOLS = {"at or above": "▲", "within one std": "≈", "below": "▼"}
+r"""Signs for how a mean compares with the paper's."""
+
+PageLine = dict[str, Any]
+r"""One aggregator of a comparison, as the templates take it."""
+
 NAMED_CHANGES = 3
 r"""A heading lists up to this many changed settings."""
 
@@ -88,6 +97,42 @@ class RunGroup:
             return 2
         return 4 if self.data in PPI else None
 
+    @cached_property
+    def lines(self) -> list[PageLine]:
+        r"""One line for each aggregator: those of :meth:`Comparison.as_dict`, with the difference
+        to the baseline, the paper's numbers, a colour and the maxness of each layer.
+        """
+        splits = len({row.split_seed for row in self.rows})
+        number = self.paper_table
+        return [
+            {
+                **line,
+                "colour": self.colour(aggr),
+                "missing": splits - line["n"] - line["failed"],
+                "learned": [
+                    {"name": parameter_name(name), "mean": mean, "low": low, "high": high}
+                    for name, (mean, low, high) in line["learned"].items()
+                ],
+                "layers": _maxness_by_layer(self.of(aggr)),
+                "paper": _paper(self, aggr, number),
+                "all": _paper(self, aggr, 3) if number == 2 else None,
+                "difference": pair.get("difference"),
+                "low": pair.get("low"),
+                "high": pair.get("high"),
+                "pairs": pair.get("n", 0),
+                "p": line["adjusted_p"],
+                "gain": json_safe(self.paper_gain(aggr)) if pair else None,
+            }
+            for line in self.comparison.as_dict()["lines"]
+            for aggr, pair in [(line["aggr"], line["paired"] or {})]
+        ]
+
+    def paper_gain(self, aggr: str) -> float:
+        r"""The paper's difference to the baseline; NaN if it has none."""
+        if self.paper_table is None:
+            return math.nan
+        return round(paper_gain(self.paper_table, self.backbone, aggr, self.data), 4)
+
     def colour(self, aggr: str) -> int:
         r"""The number of a method's colour; known aggregators have the same on the whole page."""
         return colour(aggr, self.aggrs)
@@ -144,6 +189,54 @@ class RunGroup:
             text = setting(value) if value is None or isinstance(value, bool) else str(value)
             words += ["--set", f"{name}={text}"]
         return shlex.join(words)
+
+
+def _paper(group: RunGroup, aggr: str, number: int | None) -> dict[str, Any] | None:
+    r"""Our mean and deviation in one of the paper's tables, and the paper's."""
+    if number is None:
+        return None
+    rows = list(group.selected.of(group.backbone, aggr).values())
+    cell = cell_of(number, group.backbone, aggr, group.data, rows)
+    if cell.paper is None and number != 3:
+        return None
+    found: dict[str, Any] = json_safe(
+        {
+            "ours": cell.mean,
+            "ours_std": cell.std,
+            "mean": cell.paper and cell.paper.mean,
+            "std": cell.paper and cell.paper.std,
+            "mark": cell.mark,
+            "symbol": SYMBOLS.get(cell.mark, ""),
+        }
+    )
+    return found
+
+
+def _maxness_by_layer(rows: Sequence[Row]) -> list[float | None]:
+    r"""The mean maxness of each layer in order; empty for a single layer."""
+    layers: dict[int, list[float]] = {}
+    for row in rows:
+        for name, value in row.maxness.items() if row.status == "ok" else ():
+            own = layers.setdefault(int(name.split(".")[1]), [])
+            own += [] if value is None else [value]
+    means = [statistics.fmean(own) if own else None for _, own in sorted(layers.items())]
+    return means if len(means) > 1 else []
+
+
+def parameter_name(name: str) -> str:
+    r"""The name of a learned parameter, with layers counted from 1.
+
+    Example:
+        >>> parameter_name("layers.0.gamma")
+        'γ, layer 1'
+        >>> parameter_name("temperature")
+        'temperature'
+    """
+    *place, last = name.split(".")
+    letter = {"alpha": "α", "gamma": "γ"}.get(last, last)
+    if len(place) >= 2 and place[0] == "layers" and place[1].isdecimal():
+        return f"{letter}, layer {int(place[1]) + 1}"
+    return ".".join([*place, letter])
 
 
 def groups(rows: Sequence[Row], settings_name: str | None = None) -> list[RunGroup]:

@@ -17,15 +17,13 @@ from markupsafe import Markup
 from meanmax.data.files import write_text
 from meanmax.study.paper.tables import PPI_GO, paper_counts
 from meanmax.study.report.charts import charts, depths
-from meanmax.study.report.embeddings import LabelSource
+from meanmax.study.report.embeddings import LabelSource, NodeLabels
 from meanmax.study.report.evidence import Evidence
 from meanmax.study.report.groups import PLACE, RunGroup, distinguish, groups, setting
-from meanmax.study.report.lines import (
-    PageLine,
+from meanmax.study.report.overview import (
     all_differences,
     caveat,
     forest,
-    lines,
     matrices,
     sentences,
     verdict_text,
@@ -108,7 +106,6 @@ def content(
     """
     labels = labels or LabelSource()
     listed = groups(evidence.rows, settings_name)
-    made = [(group, lines(group)) for group in listed]
     headings = distinguish(listed, [group.heading for group in listed])
     spoken = sentences(listed, headings)
     rows = list({row.key: row for group in listed for row in group.rows}.values())
@@ -117,13 +114,13 @@ def content(
         {
             "id": f"comparison-{number + 1}",
             "heading": heading,
-            "open": len(made) <= OPEN or number == 0,
-            "verdict": verdict_text(group.comparison) if len(made) > 1 else "",
-            **_section(group, own, evidence),
+            "open": len(listed) <= OPEN or number == 0,
+            "verdict": verdict_text(group.comparison) if len(listed) > 1 else "",
+            **_section(group, evidence),
             "scatter": scatter,
         }
-        for number, ((group, own), heading, scatter) in enumerate(
-            zip(made, headings, scattered, strict=True)
+        for number, (group, heading, scatter) in enumerate(
+            zip(listed, headings, scattered, strict=True)
         )
     ]
     return {
@@ -137,8 +134,8 @@ def content(
         "sentences": spoken,
         "caveat": caveat(spoken),
         "data": _data(rows, labels),
-        "matrices": matrices(made),
-        "forests": all_differences(made),
+        "matrices": matrices(listed),
+        "forests": all_differences(listed),
         "depths": depths(rows),
         "sections": sections,
         "machine": _machine(rows),
@@ -147,8 +144,8 @@ def content(
     }
 
 
-def _section(group: RunGroup, own: list[PageLine], evidence: Evidence) -> dict[str, Any]:
-    command = group.command()
+def _section(group: RunGroup, evidence: Evidence) -> dict[str, Any]:
+    own, command = group.lines, group.command()
     return {
         "overrides": [
             {"name": name, "value": setting(value)} for name, value in group.overrides.items()
@@ -158,7 +155,7 @@ def _section(group: RunGroup, own: list[PageLine], evidence: Evidence) -> dict[s
         "lines": own,
         "paper": any(line["paper"] for line in own),
         "all": any(line["all"] for line in own),
-        "notes": [*group.comparison.notes, *_notes(group, own)],
+        "notes": [*group.comparison.notes, *_notes(group)],
         "failures": group.failures(),
         "forest": forest(own),
         "charts": charts(group, evidence),
@@ -170,8 +167,8 @@ def _section(group: RunGroup, own: list[PageLine], evidence: Evidence) -> dict[s
     }
 
 
-def _notes(group: RunGroup, own: list[PageLine]) -> list[str]:
-    found = []
+def _notes(group: RunGroup) -> list[str]:
+    found, own = [], group.lines
     if BASELINE not in group.aggrs:
         found.append(
             "The baseline, the backbone's own aggregation ('none'), was not run: there is nothing "
@@ -201,7 +198,7 @@ def _data(rows: Sequence[Row], labels: LabelSource) -> list[dict[str, Any]]:
             {
                 "name": data,
                 "hash": data_hash,
-                "size": nodes.size if nodes else _paper_size(data),
+                "size": nodes.size if isinstance(nodes, NodeLabels) else _paper_size(data),
                 "runs": len(own),
                 "splits": [
                     {"scheme": split, "count": splits[split], "means": SCHEMES.get(split, "")}

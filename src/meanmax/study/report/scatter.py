@@ -14,7 +14,6 @@ from meanmax.study.report.embeddings import (
     Layout,
     NodeLabels,
     NoLabels,
-    cached_coordinates,
     coordinates_of,
     is_placeable,
     silhouette_of,
@@ -134,7 +133,7 @@ def _labels(group: RunGroup, labels: LabelSource, number: int) -> NodeLabels | N
 
 
 def _coordinates(row: Row, evidence: Evidence, compute: bool) -> np.ndarray | None:
-    found = cached_coordinates(evidence.derived, row.key)
+    found = coordinates_of(evidence.derived, row.key)
     if found is not None or not compute:
         return found
     embedding = evidence.array(row.key, "embedding")
@@ -167,5 +166,5 @@ def _silhouette(
     if classes is None:
         return None
     embedding = evidence.array(row.key, "embedding") if compute else None
-    score = silhouette_of(evidence.derived, row.key, embedding, classes)
+    score = silhouette_of(evidence.derived, row.key, classes, embedding)
     return score if math.isfinite(score) else None

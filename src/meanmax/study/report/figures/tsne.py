@@ -121,6 +121,7 @@ def _panel(
     axes: Axes, evidence: Evidence, row: Row, embedding: np.ndarray, y: np.ndarray, count: int
 ) -> None:
     points = coordinates_of(evidence.derived, row.key, embedding)
+    assert points is not None, "there is an embedding"
     colours, markers = _styles(count)
     bare = y < 0
     size = 2.5 if len(y) > 2000 else 6 if len(y) > 500 else 14
@@ -151,7 +152,7 @@ def _panel(
             bbox={"boxstyle": "round,pad=0.12", "fc": "white", "ec": "none", "alpha": 0.75},
         )
     axes.set_aspect("equal", adjustable="datalim")
-    score = silhouette_of(evidence.derived, row.key, embedding, y)
+    score = silhouette_of(evidence.derived, row.key, y, embedding)
     compact = "–" if math.isnan(score) else f"{score:.3f}".replace("-", "−")
     test = row.metrics.get("test_score")
     style.labels(axes, f"silhouette {compact}" + ("" if test is None else f", test {test:.1f} %"))

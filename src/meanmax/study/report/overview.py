@@ -1,120 +1,26 @@
-r"""The numbers of comparisons as the page shows them: lines, differences on an axis, tables beside
-the paper's, and sentences.
+r"""What all comparisons of a page come to: differences on an axis, tables beside the paper's, and
+sentences.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from meanmax.study.paper.claims import claims, paper_gain, summary
-from meanmax.study.paper.tables import BACKBONES, PPI_GO, SCHEMES, cell_of, paper_heading
-from meanmax.study.report.groups import RunGroup, aggr_rank, distinguish
-from meanmax.study.runs.row import Row, json_safe
+from meanmax.study.paper.claims import claims, summary
+from meanmax.study.paper.tables import BACKBONES, PPI_GO, SCHEMES, paper_heading
+from meanmax.study.report.groups import PageLine, RunGroup, aggr_rank, distinguish
 from meanmax.study.stats.comparison import Comparison
 from meanmax.study.stats.paired import FEW
 from meanmax.study.stats.verdict import CAVEAT
-
-PageLine = dict[str, Any]
-r"""One aggregator of a comparison, as the templates take it."""
-
-SYMBOLS = {"at or above": "▲", "within one std": "≈", "below": "▼"}
-r"""Signs for how a mean compares with the paper's."""
 
 SUMMARISED = 3
 r"""Up to this many comparisons without a paper's table are summarised at the top."""
 
 TICKS = 6
 r"""The largest number of ticks on an axis, so that their numbers fit on a phone."""
-
-
-def lines(group: RunGroup) -> list[PageLine]:
-    r"""One line for each aggregator: those of :meth:`Comparison.as_dict`, with the difference to
-    the baseline, the paper's numbers, a colour and the maxness of each layer.
-
-    Args:
-        group (RunGroup): The runs.
-    """
-    splits = len({row.split_seed for row in group.rows})
-    number = group.paper_table
-    found = []
-    for line in group.comparison.as_dict()["lines"]:
-        aggr, pair = line["aggr"], line["paired"] or {}
-        gain = math.nan
-        if pair and number is not None:
-            gain = round(paper_gain(number, group.backbone, aggr, group.data), 4)
-        found.append(
-            {
-                **line,
-                "colour": group.colour(aggr),
-                "missing": splits - line["n"] - line["failed"],
-                "learned": [
-                    {"name": parameter_name(name), "mean": mean, "low": low, "high": high}
-                    for name, (mean, low, high) in line["learned"].items()
-                ],
-                "layers": _maxness_by_layer(group.of(aggr)),
-                "paper": _paper(group, aggr, number),
-                "all": _paper(group, aggr, 3) if number == 2 else None,
-                **{name: pair.get(name) for name in ("difference", "low", "high")},
-                "pairs": pair.get("n", 0),
-                "p": line["adjusted_p"],
-                "gain": json_safe(gain),
-            }
-        )
-    return found
-
-
-def _paper(group: RunGroup, aggr: str, number: int | None) -> dict[str, Any] | None:
-    r"""Our mean and deviation in one of the paper's tables, and the paper's."""
-    if number is None:
-        return None
-    rows = list(group.selected.of(group.backbone, aggr).values())
-    cell = cell_of(number, group.backbone, aggr, group.data, rows)
-    if cell.paper is None and number != 3:
-        return None
-    found: dict[str, Any] = json_safe(
-        {
-            "ours": cell.mean,
-            "ours_std": cell.std,
-            "mean": cell.paper and cell.paper.mean,
-            "std": cell.paper and cell.paper.std,
-            "mark": cell.mark,
-            "symbol": SYMBOLS.get(cell.mark, ""),
-        }
-    )
-    return found
-
-
-def _maxness_by_layer(rows: Iterable[Row]) -> list[float | None]:
-    r"""The mean maxness of each layer in order; empty for a single layer."""
-    good = [row for row in rows if row.status == "ok"]
-    names = {name for row in good for name in row.maxness}
-    if len(names) < 2:
-        return []
-    found = []
-    for name in sorted(names, key=lambda name: int(name.split(".")[1])):
-        values = [v for row in good if (v := row.maxness.get(name)) is not None]
-        found.append(statistics.fmean(values) if values else None)
-    return found
-
-
-def parameter_name(name: str) -> str:
-    r"""The name of a learned parameter, with layers counted from 1.
-
-    Example:
-        >>> parameter_name("layers.0.gamma")
-        'γ, layer 1'
-        >>> parameter_name("temperature")
-        'temperature'
-    """
-    *place, last = name.split(".")
-    letter = {"alpha": "α", "gamma": "γ"}.get(last, last)
-    if len(place) >= 2 and place[0] == "layers" and place[1].isdecimal():
-        return f"{letter}, layer {int(place[1]) + 1}"
-    return ".".join([*place, letter])
 
 
 def forest(listed: Iterable[PageLine]) -> dict[str, Any] | None:
@@ -188,58 +94,47 @@ def _tick(value: float, places: int) -> str:
     return "0" if round(value, places) == 0 else f"{value:+.{places}f}".replace("-", "−")
 
 
-def all_differences(made: Sequence[tuple[RunGroup, list[PageLine]]]) -> list[dict[str, Any]]:
+def all_differences(listed: Sequence[RunGroup]) -> list[dict[str, Any]]:
     r"""A forest plot for each data set, of all comparisons with unchanged settings, if there are
     several. Each has its own axis, because data sets differ by more than methods do.
-
-    Args:
-        made (sequence): All comparisons of the page.
     """
-    made = [(group, own) for group, own in made if not group.overrides]
-    if len(made) < 2:
+    listed = [group for group in listed if not group.overrides]
+    if len(listed) < 2:
         return []
-    listed = [group for group, _ in made]
     places = distinguish(listed, [group.backbone for group in listed])
     sets: dict[str, list[PageLine]] = {}
-    for (group, own), place in zip(made, places, strict=True):
+    for group, place in zip(listed, places, strict=True):
         label = {"place": place, "settings": group.settings_name}
-        sets.setdefault(group.data, []).extend({**line, **label} for line in own)
+        sets.setdefault(group.data, []).extend({**line, **label} for line in group.lines)
     plots = {data: forest(own) for data, own in sets.items()}
     return [{"data": data, "plot": plot} for data, plot in plots.items() if plot is not None]
 
 
-def matrices(made: Sequence[tuple[RunGroup, list[PageLine]]]) -> list[dict[str, Any]]:
-    r"""The paper's tables, methods against data sets; each cell has our mean and the paper's.
-
-    Args:
-        made (sequence): All comparisons of the page.
-    """
-    own = {id(group): listed for group, listed in made}
+def matrices(listed: Sequence[RunGroup]) -> list[dict[str, Any]]:
+    r"""The paper's tables, methods against data sets; each cell has our mean and the paper's."""
     found = []
-    for name, number, listed in _tables([group for group, _ in made]):
-        if len(listed) > 1:
-            pairs = [(group, own[id(group)]) for group in listed]
-            found.append(_matrix(name, number, "paper", pairs))
+    for name, number, own in _tables(listed):
+        if len(own) > 1:
+            found.append(_matrix(name, number, "paper", own))
             if number == 2:
-                found.append(_matrix(name, 3, "all", pairs))
+                found.append(_matrix(name, 3, "all", own))
     return found
 
 
-def _matrix(
-    name: str, number: int, fact: str, made: Sequence[tuple[RunGroup, list[PageLine]]]
-) -> dict[str, Any]:
-    sets = list(dict.fromkeys(group.data for group, _ in made))
+def _matrix(name: str, number: int, fact: str, listed: Sequence[RunGroup]) -> dict[str, Any]:
+    sets = list(dict.fromkeys(group.data for group in listed))
     rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for group, own in made:
-        for line in own:
+    for group in listed:
+        for line in group.lines:
             if line[fact] is not None and line["n"]:
-                facts = {
-                    "backbone": group.backbone,
-                    "aggr": line["aggr"],
-                    "cells": [None] * len(sets),
-                }
                 row = rows.setdefault(
-                    (group.backbone, line["aggr"]), facts | {"colour": line["colour"]}
+                    (group.backbone, line["aggr"]),
+                    {
+                        "backbone": group.backbone,
+                        "aggr": line["aggr"],
+                        "colour": line["colour"],
+                        "cells": [None] * len(sets),
+                    },
                 )
                 cell = {**line[fact], "n": line["n"], "failed": line["failed"]}
                 row["cells"][sets.index(group.data)] = cell
@@ -287,7 +182,7 @@ def sentences(listed: Sequence[RunGroup], headings: Sequence[str]) -> list[dict[
     """
     found, counted = [], set()
     for name, number, own in _tables(listed):
-        comparisons = [_in_paper(group, number) for group in own]
+        comparisons = [_in_paper(group) for group in own]
         claimed = claims(number, [one for one in comparisons if one.lines])
         if len(own) > 1 and claimed:
             counted |= {id(group) for group in own}
@@ -310,13 +205,12 @@ def _compares(group: RunGroup) -> bool:
     return any(line.paired is not None for line in group.comparison.lines)
 
 
-def _in_paper(group: RunGroup, number: int) -> Comparison:
+def _in_paper(group: RunGroup) -> Comparison:
     r"""The comparison without the aggregators that the paper does not compare."""
     kept = [
         line
         for line in group.comparison.lines
-        if line.paired is not None
-        and not math.isnan(paper_gain(number, group.backbone, line.aggr, group.data))
+        if line.paired is not None and math.isfinite(group.paper_gain(line.aggr))
     ]
     return dataclasses.replace(group.comparison, lines=kept)
 
