@@ -6,6 +6,7 @@ import numpy as np
 
 from meanmax.data import fingerprint, load
 from meanmax.study.runs.row import Result
+from meanmax.study.settings.settings import settings_for
 from meanmax.study.store.store import Store
 from tests.study.rows import row
 
@@ -35,6 +36,9 @@ def fill(folder, *, data="cora", backbone="gcn", aggrs=AGGRS, splits=3, heads=1,
             score = 80.0 + seed + AGGRS.index(aggr)
             maxness = {"layers.0": AGGRS.index(aggr) / 10, "layers.1": 0.0}
             made = row(aggr, seed, score, data=data, backbone=backbone, maxness=maxness, **facts)
+            if made.settings_name == "tuned":
+                settings = settings_for("tuned", backbone, aggr, data)
+                made = dataclasses.replace(made, settings=settings)
             made = dataclasses.replace(made, key=f"{made.key}-{len(made.settings)}")
             store.add(Result(made, artefact(aggr, seed, heads=heads)))
     return store

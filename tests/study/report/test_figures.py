@@ -1,9 +1,14 @@
 """Figures are read back from what was drawn: lines, dots and texts."""
 
+import subprocess
+import sys
+from unittest import mock
+
 import numpy as np
 import pytest
 from matplotlib.text import Text
 
+from meanmax.data import loading
 from meanmax.study.paper.depth import by_depth, overrides, plans
 from meanmax.study.paper.reproduction import Reproduction
 from meanmax.study.report.charts import quartile_band
@@ -266,3 +271,48 @@ def test_a_request_comes_to_pictures_with_names_of_their_own():
         "losses-gat-cora-own__graph",
     ]
     assert list(pictures("path", both)) == ["path"]
+
+
+def test_figures_show_the_data_and_settings_that_the_store_holds(tmp_path):
+    fill(tmp_path, data="karate", backbone="gat", settings_name="tuned", aggrs=("none", "lp"))
+    evidence = Evidence.of(tmp_path)
+    for name in ("losses", "parameter", "maxness", "forest"):
+        (request,) = pictures(name, FigureRequest(), evidence).values()
+        figure = draw(name, evidence, request)
+        assert "tuned settings" in texts(figure) and "karate, n = 3" in texts(figure)
+    assert list(pictures("tsne", FigureRequest(), evidence)) == ["tsne-gat-karate"]
+    assert list(pictures("losses", FigureRequest(), evidence)) == ["losses-gat"]
+    with pytest.raises(NothingToShow, match="there are runs with --settings tuned"):
+        draw("losses", evidence, FigureRequest(data=("karate",), settings_name="published"))
+
+
+def test_published_runs_come_before_others(tmp_path):
+    fill(tmp_path, settings_name="tuned", splits=4, tag="tuned")
+    fill(tmp_path, splits=2)
+    assert "Cora, n = 2" in texts(draw("losses", Evidence.of(tmp_path)))
+
+
+def test_runs_of_a_settings_file_that_is_not_here_are_shown(tmp_path):
+    fill(tmp_path, settings_name="mine.toml", splits=2)
+    figure = draw("maxness", Evidence.of(tmp_path))
+    assert "mine.toml settings" in texts(figure) and "Cora, n = 2" in texts(figure)
+
+
+def test_the_data_of_several_pictures_are_loaded_once(tmp_path):
+    for backbone in ("gcn", "gat"):
+        fill(tmp_path, data="karate", backbone=backbone, splits=1)
+    evidence = Evidence.of(tmp_path)
+    request = FigureRequest(data=("karate",), backbones=("gcn", "gat")).named(evidence)
+    with mock.patch("meanmax.data.loading.load", wraps=loading.load) as load:
+        with mock.patch("meanmax.data.load", load):
+            drawn = [draw("tsne", evidence, one) for one in pictures("tsne", request).values()]
+    assert len(drawn) == 2 and load.call_count == 1
+
+
+def test_the_list_of_figures_needs_neither_torch_nor_matplotlib():
+    code = (
+        "import sys, meanmax.study.report.figures as f; assert len(f.FIGURES) == 7; "
+        "print(sorted({'torch', 'torch_geometric', 'matplotlib', 'sklearn'} & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

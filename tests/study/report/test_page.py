@@ -15,6 +15,7 @@ import pytest
 from meanmax.study.paper.depth import overrides
 from meanmax.study.report.embeddings import LabelSource, Layout
 from meanmax.study.report.evidence import Evidence
+from meanmax.study.report.groups import groups
 from meanmax.study.report.page import (
     content,
     embedded,
@@ -320,3 +321,37 @@ def test_a_page_that_cannot_be_written_is_a_clear_error(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="file"):
         write_report(tmp_path, tmp_path / "file" / "report.html")
+
+
+def test_the_page_shows_the_comparison_of_the_table(tmp_path):
+    store = fill(tmp_path)
+    (group,) = groups(store.rows())
+    lines = [dataclasses.replace(line, mean=12.5) for line in group.comparison.lines]
+    table = dataclasses.replace(group.comparison, lines=lines, metric="micro-F1")
+    known = {frozenset(row.key for row in store.rows()): table}
+    with mock.patch("meanmax.study.report.groups.compare") as compare:
+        (section,) = shown(tmp_path, comparisons=known)["sections"]
+    assert compare.call_count == 0
+    assert section["metric"] == "micro-F1" and {x["mean"] for x in section["lines"]} == {12.5}
+    other = {frozenset(row.key for row in store.rows()[1:]): table}
+    (section,) = shown(tmp_path, comparisons=other)["sections"]
+    assert section["lines"][0]["mean"] == 82.5, "a comparison of other rows is not used"
+
+
+def test_runs_on_other_splits_of_one_name_are_left_out(tmp_path):
+    store = fill(tmp_path, splits=2)
+    store.add(Result(run(700, "softmax", 2, split_hash="a"), {}))
+    for place, aggr in ((701, "none"), (702, "lp")):
+        store.add(Result(run(place, aggr, 2, split_hash="b"), {}))
+    (section,) = shown(tmp_path)["sections"]
+    assert [line["n"] for line in section["lines"]] == [3, 3, 2]
+    assert "1 runs on other splits of the same name are left out." in section["notes"]
+
+
+def test_the_caveat_is_for_random_splits(tmp_path):
+    fill(tmp_path / "random")
+    assert shown(tmp_path / "random")["caveat"].startswith("Random splits")
+    for seed in range(2):
+        made = run(seed, "none", seed, split_hash="one", seed=seed)
+        Store(tmp_path / "one").add(Result(made, {}))
+    assert shown(tmp_path / "one")["caveat"] == ""

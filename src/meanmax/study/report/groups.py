@@ -7,8 +7,8 @@ import math
 import shlex
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -29,6 +29,9 @@ r"""The number of colours for methods."""
 PPI = ("ppi", "ppi-go")
 SYMBOLS = {"at or above": "▲", "within one std": "≈", "below": "▼"}
 r"""Signs for how a mean compares with the paper's."""
+
+Comparisons = Mapping[frozenset[str], Comparison]
+r"""Comparisons by the keys of their rows."""
 
 PageLine = dict[str, Any]
 r"""One aggregator of a comparison, as the templates take it."""
@@ -52,6 +55,7 @@ class RunGroup:
         settings_name (str): The settings file.
         overrides (dict): Settings that differ from the file; :obj:`None` for one that is left out.
         rows (list): The runs, of any status; those of one method have the same settings.
+        comparisons (mapping): Comparisons that were computed before.
     """
 
     data: str
@@ -61,6 +65,7 @@ class RunGroup:
     settings_name: str
     overrides: dict[str, Any]
     rows: list[Row]
+    comparisons: Comparisons = field(default_factory=dict)
 
     @cached_property
     def aggrs(self) -> list[str]:
@@ -80,7 +85,10 @@ class RunGroup:
 
     @cached_property
     def comparison(self) -> Comparison:
-        r"""The aggregators against the baseline."""
+        r"""The aggregators against the baseline; the one of the same rows if it is known."""
+        known = self.comparisons.get(frozenset(row.key for row in self.selected.rows))
+        if known is not None:
+            return known
         metric = "score"
         if self.data in PPI:
             metric = "micro-F1"
@@ -239,7 +247,11 @@ def parameter_name(name: str) -> str:
     return ".".join([*place, letter])
 
 
-def groups(rows: Sequence[Row], settings_name: str | None = None) -> list[RunGroup]:
+def groups(
+    rows: Sequence[Row],
+    settings_name: str | None = None,
+    comparisons: Comparisons | None = None,
+) -> list[RunGroup]:
     r"""All comparisons that rows allow, those with unchanged settings of a file first.
 
     A method belongs to a comparison if its settings are what the file and the changes of that
@@ -249,13 +261,17 @@ def groups(rows: Sequence[Row], settings_name: str | None = None) -> list[RunGro
     Args:
         rows (sequence): All rows.
         settings_name (str, optional): Only comparisons of this file. (default: :obj:`None`)
+        comparisons (mapping, optional): Comparisons that were computed before.
     """
     places: dict[tuple[str, str, str, str], list[Row]] = {}
     for row in rows:
         places.setdefault((row.data, row.data_hash, row.split, row.backbone), []).append(row)
     found = [group for place, own in places.items() for group in _groups_in(place, own)]
-    if settings_name is not None:
-        found = [group for group in found if group.settings_name == settings_name]
+    found = [
+        replace(group, comparisons=comparisons or {})
+        for group in found
+        if settings_name in (None, group.settings_name)
+    ]
     return sorted(found, key=_group_rank)
 
 

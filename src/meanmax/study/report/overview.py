@@ -14,7 +14,7 @@ from meanmax.study.paper.tables import BACKBONES, PPI_GO, SCHEMES, paper_heading
 from meanmax.study.report.groups import PageLine, RunGroup, aggr_rank, distinguish
 from meanmax.study.stats.comparison import Comparison
 from meanmax.study.stats.paired import FEW
-from meanmax.study.stats.verdict import CAVEAT
+from meanmax.study.stats.verdict import findings
 
 SUMMARISED = 3
 r"""Up to this many comparisons without a paper's table are summarised at the top."""
@@ -186,12 +186,17 @@ def sentences(listed: Sequence[RunGroup], headings: Sequence[str]) -> list[dict[
         claimed = claims(number, [one for one in comparisons if one.lines])
         if len(own) > 1 and claimed:
             counted |= {id(group) for group in own}
-            found.append({"about": f"Table {number}, settings {name}", "text": summary(claimed)})
+            found.append(
+                {
+                    "about": f"Table {number}, settings {name}",
+                    "text": summary(claimed, caveat=False),
+                }
+            )
     rest = [pair for pair in zip(listed, headings, strict=True) if id(pair[0]) not in counted]
     # A baseline that was run alone has nothing to say where others are compared.
     rest = [pair for pair in rest if _compares(pair[0])] or ([] if found else rest)
     for group, heading in rest[:SUMMARISED]:
-        found.append({"about": heading, "text": verdict_text(group.comparison)})
+        found.append({"about": heading, "text": findings(group.comparison)})
     more = len(rest) - SUMMARISED
     if more > 0:
         where = "1 further comparison has its verdict above its table."
@@ -213,13 +218,3 @@ def _in_paper(group: RunGroup) -> Comparison:
         if line.paired is not None and math.isfinite(group.paper_gain(line.aggr))
     ]
     return dataclasses.replace(group.comparison, lines=kept)
-
-
-def caveat(spoken: Sequence[dict[str, str]]) -> str:
-    r"""The caution that all numbers are to be read with, unless a sentence has it already."""
-    return "" if any("Random splits" in sentence["text"] for sentence in spoken) else CAVEAT
-
-
-def verdict_text(comparison: Comparison) -> str:
-    r"""The verdict without the caveat, which the page gives once."""
-    return comparison.verdict.removesuffix(CAVEAT).rstrip()

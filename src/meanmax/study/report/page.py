@@ -19,20 +19,21 @@ from meanmax.study.paper.tables import PPI_GO, paper_counts
 from meanmax.study.report.charts import charts, depths
 from meanmax.study.report.embeddings import LabelSource, NodeLabels
 from meanmax.study.report.evidence import Evidence
-from meanmax.study.report.groups import PLACE, RunGroup, distinguish, groups, setting
-from meanmax.study.report.overview import (
-    all_differences,
-    caveat,
-    forest,
-    matrices,
-    sentences,
-    verdict_text,
+from meanmax.study.report.groups import (
+    PLACE,
+    Comparisons,
+    RunGroup,
+    distinguish,
+    groups,
+    setting,
 )
+from meanmax.study.report.overview import all_differences, forest, matrices, sentences
 from meanmax.study.report.scatter import scatters
 from meanmax.study.runs.machine import package_version
 from meanmax.study.runs.row import Row
 from meanmax.study.stats.comparison import BASELINE
 from meanmax.study.stats.paired import FEW
+from meanmax.study.stats.verdict import CAVEAT, findings
 from meanmax.study.store.store import reported
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def write_report(
     datasets: Iterable[Dataset] = (),
     data_dir: Path | None = None,
     tsne: bool = False,
+    comparisons: Comparisons | None = None,
 ) -> Path:
     r"""Writes the page of a store or of exported rows, and returns its file.
 
@@ -70,6 +72,8 @@ def write_report(
         data_dir (Path, optional): Where to look for named data sets first.
         tsne (bool, optional): Whether to compute t-SNE of embeddings where it is not cached,
             which takes up to a minute for each. (default: :obj:`False`)
+        comparisons (mapping, optional): Comparisons that were computed before, by the keys of
+            their rows.
     """
     store = Path(store)
     shown = content(
@@ -78,6 +82,7 @@ def write_report(
         settings_name=settings_name,
         labels=LabelSource(datasets, data_dir),
         tsne=tsne,
+        comparisons=comparisons,
     )
     folder = store if store.is_dir() else store.parent
     path = folder / DEFAULT_NAME if out is None else Path(out)
@@ -93,6 +98,7 @@ def content(
     settings_name: str | None = None,
     labels: LabelSource | None = None,
     tsne: bool = False,
+    comparisons: Comparisons | None = None,
 ) -> dict[str, Any]:
     r"""Everything that the page shows, as plain values.
 
@@ -103,11 +109,11 @@ def content(
         labels (LabelSource, optional): Classes and names of nodes. (default: of named data sets)
         tsne (bool, optional): Whether to compute t-SNE where it is not cached.
             (default: :obj:`False`)
+        comparisons (mapping, optional): As in :func:`write_report`.
     """
     labels = labels or LabelSource()
-    listed = groups(evidence.rows, settings_name)
+    listed = groups(evidence.rows, settings_name, comparisons)
     headings = distinguish(listed, [group.heading for group in listed])
-    spoken = sentences(listed, headings)
     rows = list({row.key: row for group in listed for row in group.rows}.values())
     scattered = scatters(listed, evidence, labels, compute=tsne)
     sections = [
@@ -115,7 +121,7 @@ def content(
             "id": f"comparison-{number + 1}",
             "heading": heading,
             "open": len(listed) <= OPEN or number == 0,
-            "verdict": verdict_text(group.comparison) if len(listed) > 1 else "",
+            "verdict": findings(group.comparison) if len(listed) > 1 else "",
             **_section(group, evidence),
             "scatter": scatter,
         }
@@ -131,8 +137,8 @@ def content(
             "diverged": sum(row.status == "diverged" for row in rows),
         },
         "finished": _span(rows),
-        "sentences": spoken,
-        "caveat": caveat(spoken),
+        "sentences": sentences(listed, headings),
+        "caveat": "" if all(group.comparison.one_split for group in listed) else CAVEAT,
         "data": _data(rows, labels),
         "matrices": matrices(listed),
         "forests": all_differences(listed),

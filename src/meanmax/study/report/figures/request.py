@@ -77,8 +77,8 @@ class FigureRequest:
         r"""Fills in data sets, backbones and settings from what the store holds.
 
         The figure's own data sets and backbones are taken if the store has runs of any of them,
-        and otherwise all that it has. Of the settings of these runs the published ones are
-        taken, or else those that most runs have.
+        and otherwise all that it has; on other data sets, the backbones that have runs. Of the
+        settings of these runs the published ones are taken, or else those that most runs have.
 
         Args:
             kind (FigureKind): The figure.
@@ -93,7 +93,9 @@ class FigureRequest:
         ]
         data = self.data or _held(kind.data, (row.data for row in rows))
         rows = [row for row in rows if row.data in data]
-        backbones = self.backbones or _held(kind.backbones, (row.backbone for row in rows))
+        there = [row.backbone for row in rows]
+        own = kind.backbones if data == kind.data else [b for b in kind.backbones if b in there]
+        backbones = self.backbones or _held(own or kind.backbones, there)
         counts = Counter(row.settings_name for row in rows if row.backbone in backbones)
         settings = self.settings_name
         if settings is None:
