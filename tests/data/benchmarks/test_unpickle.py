@@ -8,7 +8,7 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meanmax.data.benchmarks.unpickle import _STEPS, unpickle
+from meanmax.data.benchmarks.unpickle import _INSTRUCTIONS, unpickle
 from meanmax.data.files import DataError
 
 from ..mutate import only_clear_errors
@@ -113,7 +113,8 @@ def test_objects_do_not_hide_in_an_array():
 
 
 def test_a_huge_memo_index_takes_no_memory():
-    assert unpickle(b"\x80\x02Nr\xff\xff\xff\xff.", "a file") is None
+    with pytest.raises(DataError, match="4,294,967,295 objects"):
+        unpickle(b"\x80\x02Nr\xff\xff\xff\xff.", "a file")
 
 
 SAMPLES = [
@@ -128,7 +129,7 @@ def test_damaged_pickles(sample):
     assert only_clear_errors(lambda content: unpickle(content, "a file"), sample, 3000) > 1000
 
 
-CODES = [op.code.encode("latin-1") for op in pickletools.opcodes if op.name in _STEPS]
+CODES = [op.code.encode("latin-1") for op in pickletools.opcodes if op.name in _INSTRUCTIONS]
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)

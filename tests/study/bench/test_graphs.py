@@ -7,7 +7,7 @@ from meanmax.study.bench.graphs import (
     GraphSource,
     find_amazon,
     power_law_graph,
-    read_amazon,
+    read_amazon_graph,
 )
 
 from .small import write_amazon
@@ -73,7 +73,7 @@ def test_amazon_becomes_undirected_with_self_loops(tmp_path):
 )
 def test_bad_arrays(tmp_path, changes):
     with pytest.raises(GraphError, match="download it again or point --data-dir elsewhere"):
-        read_amazon(write_amazon(tmp_path, **changes))
+        read_amazon_graph(write_amazon(tmp_path, **changes))
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 broken"])

@@ -37,8 +37,6 @@ _CLASSES = {
         "Webcams",
     ),
 }
-_PARTS = ("data", "indices", "indptr", "shape")
-_KEYS = (*(f"adj_{part}" for part in _PARTS), *(f"attr_{part}" for part in _PARTS), "labels")
 _NOTES = (
     "The largest connected component, edges undirected, self-loops removed.",
     "Features as released: 0 or 1 for each word of the reviews.",
@@ -54,10 +52,9 @@ def read_amazon(name: str, files: dict[str, bytes]) -> Dataset:
         files (dict): The content of the npz file by its name.
     """
     ((what, content),) = files.items()
-    arrays = read_npz(content, _KEYS, what)
     with refusing(what):
-        adjacency, words = (_matrix(arrays, prefix, what) for prefix in ("adj", "attr"))
-        label = arrays["labels"]
+        adjacency, words = (read_matrix(content, prefix, what) for prefix in ("adj", "attr"))
+        label = read_npz(content, ("labels",), what)["labels"]
         sizes = (*adjacency.shape, words.shape[0])
         if label.ndim != 1 or label.dtype.kind not in "iu" or set(sizes) != {label.size}:
             raise DataError(f"'{what}' must hold one label for each of {sizes[0]} nodes")
@@ -76,6 +73,15 @@ def read_amazon(name: str, files: dict[str, bytes]) -> Dataset:
         )
 
 
-def _matrix(arrays: dict[str, np.ndarray], prefix: str, what: str) -> Any:
-    data, indices, indptr, shape = (arrays[f"{prefix}_{part}"] for part in _PARTS)
+def read_matrix(content: bytes, prefix: str, what: str) -> Any:
+    r"""One of the sparse matrices of an npz file: :obj:`adj`, the links, or :obj:`attr`, the
+    features.
+
+    Args:
+        content (bytes): The file.
+        prefix (str): What its names begin with.
+        what (str): The name to use in errors.
+    """
+    keys = tuple(f"{prefix}_{part}" for part in ("data", "indices", "indptr", "shape"))
+    data, indices, indptr, shape = read_npz(content, keys, what).values()
     return checked_csr(data, indices, indptr, shape, what)

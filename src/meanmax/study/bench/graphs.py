@@ -2,17 +2,17 @@ r"""The graphs that the aggregators are timed on."""
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import scipy.sparse
 
+from meanmax.data.benchmarks.amazon import read_matrix
+from meanmax.data.files import DataError
+from meanmax.data.matrices import undirected
 from meanmax.graph import Graph
 
 AMAZON_FILE = "amazon_electronics_computers.npz"
-AMAZON_KEYS = ("adj_data", "adj_indices", "adj_indptr", "adj_shape")
 DEGREE_EXPONENT = 2.5
 FIRST_RANK = 10  # bounds the largest degree, at the default sizes to about 1,250
 MAX_DENSITY = 0.25
@@ -44,7 +44,7 @@ class GraphSource:
     def load(self) -> Graph:
         r"""Generates or reads the graph, with self-loops and symmetric normalisation."""
         if self.path is not None:
-            return read_amazon(Path(self.path))
+            return read_amazon_graph(Path(self.path))
         return power_law_graph(self.num_nodes, self.num_edges, self.seed)
 
 
@@ -92,28 +92,23 @@ def find_amazon(folder: Path | None) -> tuple[GraphSource | None, str]:
     return GraphSource("amazon-computers", path=str(path)), ""
 
 
-def read_amazon(path: Path) -> Graph:
-    r"""Reads an adjacency matrix in the format of gnn-benchmark, made undirected and unweighted.
+def read_amazon_graph(path: Path) -> Graph:
+    r"""Reads the whole graph of a file of gnn-benchmark, made undirected and unweighted.
 
     Args:
-        path (Path): The :obj:`.npz` file with the keys :obj:`adj_data`, :obj:`adj_indices`,
-            :obj:`adj_indptr` and :obj:`adj_shape`. Nothing in it is unpickled.
+        path (Path): The :obj:`.npz` file.
     """
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            data, indices, indptr, shape = (archive[key] for key in AMAZON_KEYS)
-        matrix = scipy.sparse.csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
-        matrix.check_format(full_check=True)
-        matrix = (matrix + matrix.T).tocsr()
-    except (OSError, KeyError, ValueError, TypeError, zipfile.BadZipFile, EOFError) as error:
+        links = read_matrix(path.read_bytes(), "adj", path.name).tocoo()
+        if links.shape[0] != links.shape[1]:
+            raise DataError(f"its adjacency matrix must be square (got {list(links.shape)})")
+        edge_index = undirected(links.row, links.col, links.shape[0])
+    except (OSError, DataError) as error:
         raise GraphError(
-            f"{path} is not a graph in gnn-benchmark's .npz format with the keys "
-            f"{', '.join(AMAZON_KEYS)} ({error}); download it again or point --data-dir elsewhere"
+            f"{path} is not a graph in gnn-benchmark's .npz format ({error}); download it again or "
+            "point --data-dir elsewhere"
         ) from error
-    matrix.setdiag(0)
-    matrix.eliminate_zeros()
-    matrix.data = np.ones(matrix.nnz, dtype=np.float32)
-    return Graph.from_scipy(matrix, normalize="sym", self_loops=True)
+    return Graph.from_edge_index(edge_index, links.shape[0], normalize="sym", self_loops=True)
 
 
 def _distinct_pairs(num_nodes: int, wanted: int, rng: np.random.Generator) -> np.ndarray:
