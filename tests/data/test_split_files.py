@@ -96,7 +96,7 @@ def test_nodes_without_label_are_left_out(dataset, tmp_path):
 
 
 WRONG = {
-    "twice": ("s.npz", {"train": [0, 1], "val": [1], "test": [2]}, "node 1 comes twice"),
+    "twice": ("s.npz", {"train": [0, 1], "val": [1], "test": [2]}, "node 1 occurs twice"),
     "outside": ("s.npz", {"train": [0, 6], "val": [1], "test": [2]}, "nodes from 0 to 5"),
     "negative": ("s.npz", {"train": [0, -1], "val": [1], "test": [2]}, "nodes from 0 to 5"),
     "floats": ("s.npz", {"train": [0.5], "val": [1], "test": [2]}, "node numbers"),

@@ -64,12 +64,7 @@ def report(progress: Progress | None, what: str, done: int, total: int | None) -
 
 @contextmanager
 def refusing(what: str, advice: str = "get the file again") -> Iterator[None]:
-    r"""Turns every exception of the block into a :class:`DataError`, whichever library raises it.
-
-    Args:
-        what (str): What is being read, such as a file name.
-        advice (str, optional): What to do about it.
-    """
+    r"""Turns every exception of the block into a :class:`DataError`, whichever library raises it."""
     try:
         yield
     except DataError:
@@ -84,25 +79,13 @@ def reason_of(error: Exception) -> str:
 
 
 def read_npz(content: bytes, keys: tuple[str, ...], what: str) -> dict[str, np.ndarray]:
-    r"""Reads the named arrays of an :obj:`.npz` file, and no others.
-
-    Args:
-        content (bytes): The file.
-        keys (tuple): The arrays that it must hold.
-        what (str): The name to use in errors.
-    """
+    r"""Reads the named arrays of an :obj:`.npz` file, and no others."""
     members = read_zip(content, tuple(f"{key}.npy" for key in keys), what)
     return {key: read_npy(members[f"{key}.npy"], f"{what}: {key}") for key in keys}
 
 
 def read_zip(content: bytes, members: tuple[str, ...], what: str) -> dict[str, bytes]:
-    r"""Reads the named members of a zip file, each at most :obj:`MOST_BYTES` long.
-
-    Args:
-        content (bytes): The file.
-        members (tuple): Their names.
-        what (str): The name to use in errors.
-    """
+    r"""Reads the named members of a zip file, each at most :obj:`MOST_BYTES` long."""
     with refusing(what), zipfile.ZipFile(io.BytesIO(content)) as archive:
         missing = sorted(set(members) - set(archive.namelist()))
         if missing:
@@ -114,12 +97,7 @@ def read_zip(content: bytes, members: tuple[str, ...], what: str) -> dict[str, b
 
 
 def read_npy(content: bytes, what: str) -> np.ndarray:
-    r"""Reads an array of numbers or text from an :obj:`.npy` file.
-
-    Args:
-        content (bytes): The file.
-        what (str): The name to use in errors.
-    """
+    r"""Reads an array of numbers or text from an :obj:`.npy` file."""
     with refusing(what):
         stream = io.BytesIO(content)
         version = npy.read_magic(stream)
@@ -140,9 +118,6 @@ def read_npy(content: bytes, what: str) -> np.ndarray:
 def replacing(path: Path) -> Iterator[Path]:
     r"""Yields an empty file next to :obj:`path` that replaces it at the end of the block. If the
     block fails, the new file is deleted and :obj:`path` stays as it was.
-
-    Args:
-        path (Path): The file; its folder is created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # Not tempfile: its files are private to the user, whatever the umask says.

@@ -14,15 +14,7 @@ from meanmax.data.files import DataError
 
 
 def checked_csr(data: Any, indices: Any, indptr: Any, shape: Any, what: str) -> Any:
-    r"""A scipy :obj:`csr_array` from untrusted arrays.
-
-    Args:
-        data (ndarray): Stored values, finite.
-        indices (ndarray): Their columns.
-        indptr (ndarray): The first entry of each row.
-        shape (sequence): Rows and columns.
-        what (str): The file to name in errors.
-    """
+    r"""A scipy :obj:`csr_array` from untrusted arrays."""
     problem = csr_problem(data, indices, indptr, shape)
     if problem:
         raise DataError(f"'{what}': {problem}")
@@ -32,13 +24,6 @@ def checked_csr(data: Any, indices: Any, indptr: Any, shape: Any, what: str) -> 
 def csr_problem(data: Any, indices: Any, indptr: Any, shape: Any, prefix: str = "") -> str:
     r"""What is wrong with the arrays of a sparse matrix, or :obj:`""`. The compiled code of scipy
     trusts them.
-
-    Args:
-        data (ndarray): Stored values.
-        indices (ndarray): Their columns.
-        indptr (ndarray): The first entry of each row.
-        shape (sequence): Rows and columns.
-        prefix (str, optional): What precedes the names of the arrays in the message.
     """
     for name, part in (("data", data), ("indices", indices), ("indptr", indptr)):
         if not isinstance(part, np.ndarray) or part.ndim != 1 or part.dtype.kind not in "iufb":
@@ -58,11 +43,6 @@ def csr_problem(data: Any, indices: Any, indptr: Any, shape: Any, prefix: str = 
 
 def undirected(source: np.ndarray, target: np.ndarray, num_nodes: int) -> Tensor:
     r"""Edges both ways, each once, without self-loops, sorted by target and then source.
-
-    Args:
-        source (ndarray): One end of each edge.
-        target (ndarray): The other.
-        num_nodes (int): The number of nodes.
 
     Returns:
         :obj:`edge_index`, int64, :obj:`[2, num_edges]`.
@@ -132,10 +112,6 @@ def normalise_rows(matrix: Any) -> Any:
 def standardise(features: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
     r"""Subtracts means and divides by standard deviations, both taken over :obj:`rows`; a constant
     feature is only centred.
-
-    Args:
-        features (ndarray): :obj:`[num_nodes, num_features]`.
-        rows (ndarray, optional): Which nodes count. (default: all)
 
     Returns:
         float32, of the same shape.

@@ -1,8 +1,8 @@
-r"""Which nodes train, validate and test: the paper's schemes, drawn from a seed.
+r"""Splits into training, validation and test nodes: the paper's schemes, drawn from a seed.
 
-Every node gets a random 64-bit key from the seed, in the canonical order of nodes. A scheme takes
-the nodes with the smallest keys. So one seed gives one split, whatever method is run and whichever
-source the data are from; PCG64's stream does not change between versions of numpy.
+Every node gets a random 64-bit key from the seed, in the canonical order of nodes, and a scheme
+takes the nodes with the smallest keys. So a seed gives the same split for every method and every
+source of the data; the stream of PCG64 does not change between versions of numpy.
 """
 
 from __future__ import annotations
@@ -19,146 +19,14 @@ import torch
 from meanmax.data.dataset import Dataset, Split
 from meanmax.data.files import DataError, read_npz, refusing
 
-
-def checked_split(dataset: Dataset, parts: Sequence[np.ndarray], name: str) -> Split:
-    r"""Sorted, disjoint sets of nodes; nodes without label are left out of each.
-
-    Args:
-        dataset (Dataset): What is split.
-        parts (sequence): The nodes to learn from, at least one; to select on; to report on.
-        name (str): What to call the split.
-    """
-    for part, nodes in zip(("train", "val", "test"), parts, strict=True):
-        if nodes.ndim != 1 or nodes.dtype.kind not in "iu":
-            raise DataError(f"'{part}' of split '{name}' must be a list of node numbers")
-        if nodes.size and (nodes.min() < 0 or nodes.max() >= dataset.num_nodes):
-            raise DataError(
-                f"'{part}' of split '{name}' must hold nodes from 0 to {dataset.num_nodes - 1} "
-                f"(got {nodes.min()} to {nodes.max()})"
-            )
-    together = np.concatenate([nodes.astype(np.int64) for nodes in parts])
-    values, counts = np.unique(together, return_counts=True)
-    if (counts > 1).any():
-        node = int(values[counts > 1][0])
-        raise DataError(f"split '{name}' must name each node once (node {node} comes twice)")
-    labelled = dataset.labelled.numpy()
-    kept = [np.sort(nodes[labelled[nodes]]).astype(np.int64) for nodes in parts]
-    if kept[0].size == 0:
-        raise DataError(f"split '{name}' has no labelled node to train on")
-    train, val, test = (torch.from_numpy(nodes) for nodes in kept)
-    return Split(train, val, test, name)
-
-
+_PARTS = ("train", "val", "test")
 PART_OF_WORD = {
     **dict.fromkeys(("", "-1"), -1),
     **dict.fromkeys(("train", "training", "0"), 0),
     **dict.fromkeys(("val", "valid", "validation", "1"), 1),
     **dict.fromkeys(("test", "testing", "2"), 2),
 }
-r"""What files write for the parts of a split, in lower case; -1 for none."""
-_PARTS = ("train", "val", "test")
-
-
-def read_split_file(dataset: Dataset, path: str, seed: int) -> Split:
-    r"""Reads a split from a file.
-
-    An :obj:`.npz` file holds node numbers or masks under :obj:`train`, :obj:`val`, :obj:`test`,
-    with the name of the data set before them (:obj:`cora_train`) or :obj:`_mask` after them if
-    there is no plain one. Of arrays with two dimensions, row :obj:`seed` counts, or the column if
-    they are masks with a row for each node. A :obj:`.csv` file, with commas, semicolons or tabs,
-    has the columns :obj:`id` and :obj:`split` (train, val or test); nodes that it does not name,
-    or whose split is empty, are in no part.
-
-    Args:
-        dataset (Dataset): What is split.
-        path (str): The file.
-        seed (int): The row.
-    """
-    file = Path(path).expanduser()
-    if not file.is_file():
-        raise DataError(f"there is no split file '{file}'")
-    with refusing(str(file), "give an npz with train, val and test, or a csv with id and split"):
-        content = file.read_bytes()
-        if file.suffix == ".npz":
-            parts = _parts_of_npz(dataset, content, file.name, seed)
-            name = f"{file.name}, row {seed}"
-        else:
-            parts = _parts_of_csv(dataset, content, file.name)
-            name = file.name
-        return checked_split(dataset, parts, name)
-
-
-def _parts_of_npz(dataset: Dataset, content: bytes, what: str, seed: int) -> list[np.ndarray]:
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        present = {name.removesuffix(".npy") for name in archive.namelist()}
-    forms = ("{}", f"{dataset.name}_{{}}", "{}_mask", f"{dataset.name}_{{}}_mask")
-    for form in forms:
-        keys = tuple(form.format(part) for part in _PARTS)
-        if present.issuperset(keys):
-            arrays = read_npz(content, keys, what)
-            size = dataset.num_nodes
-            return [_nodes(array, f"{what}: {key}", size, seed) for key, array in arrays.items()]
-    wanted = " or ".join(form.format("train") for form in forms)
-    raise DataError(f"'{what}' must hold {wanted} (and val, test); it holds {sorted(present)[:12]}")
-
-
-def _nodes(array: np.ndarray, what: str, size: int, seed: int) -> np.ndarray:
-    """Node numbers, from such or from a mask, of which PyG writes several as columns."""
-    is_mask = array.dtype.kind == "b" or what.endswith("_mask")
-    if array.ndim == 2:
-        line, rows = "row", array
-        if is_mask and array.shape[1] != size and array.shape[0] == size:
-            line, rows = "column", array.T
-        if seed >= rows.shape[0]:
-            raise DataError(f"'{what}' has {rows.shape[0]} splits, no {line} {seed}")
-        array = rows[seed]
-    return _masked(array, what, size) if is_mask or _can_only_be_a_mask(array, size) else array
-
-
-def _can_only_be_a_mask(array: np.ndarray, size: int) -> bool:
-    """As node numbers, so many of 0 and 1 would repeat a node."""
-    return size > 2 and array.shape == (size,) and _is_zeros_and_ones(array)
-
-
-def _masked(array: np.ndarray, what: str, size: int) -> np.ndarray:
-    if array.shape != (size,) or not _is_zeros_and_ones(array):
-        raise DataError(f"'{what}' must hold masks of {size} nodes, true or false for each")
-    return np.flatnonzero(array)
-
-
-def _is_zeros_and_ones(array: np.ndarray) -> bool:
-    return array.dtype.kind in "biuf" and bool(((array == 0) | (array == 1)).all())
-
-
-def _parts_of_csv(dataset: Dataset, content: bytes, what: str) -> list[np.ndarray]:
-    rows = _rows_of_csv(content.decode("utf-8-sig"), what)
-    ids = range(dataset.num_nodes) if dataset.node_ids is None else dataset.node_ids
-    node = {str(name): number for number, name in enumerate(ids)}
-    parts: list[list[int]] = [[], [], []]
-    for row in rows:
-        name, word = (row["id"] or "").strip(), (row["split"] or "").strip().lower()
-        if name not in node:
-            raise DataError(f"line {rows.line_num} of '{what}': there is no node '{name}'")
-        if word not in PART_OF_WORD:
-            raise DataError(
-                f"line {rows.line_num} of '{what}': 'split' must be train, val or test "
-                f"(got {word!r})"
-            )
-        if PART_OF_WORD[word] >= 0:
-            parts[PART_OF_WORD[word]].append(node[name])
-    return [np.array(part, np.int64) for part in parts]
-
-
-def _rows_of_csv(text: str, what: str) -> csv.DictReader[str]:
-    heading = text.partition("\n")[0]
-    separator = max(",;\t", key=heading.count)
-    rows = csv.DictReader(io.StringIO(text), strict=True, delimiter=separator)
-    names = [name.strip().lower() for name in rows.fieldnames or ()]
-    if not {"id", "split"}.issubset(names):
-        raise DataError(f"'{what}' must have the columns id and split (got {rows.fieldnames})")
-    rows.fieldnames = names
-    return rows
-
+r"""The part of a split for each word in files, in lower case; -1 for none."""
 
 SCHEMES: dict[str, str] = {
     "citation": "20 nodes of each class train, 500 validate, 1000 test",
@@ -213,44 +81,65 @@ def default_scheme(dataset: Dataset) -> str:
     return "random" if dataset.task == "multilabel" else "balanced"
 
 
+def checked_split(dataset: Dataset, parts: Sequence[np.ndarray], name: str) -> Split:
+    r"""Sorted, disjoint sets of nodes, without those that have no label."""
+    for part, nodes in zip(_PARTS, parts, strict=True):
+        if nodes.ndim != 1 or nodes.dtype.kind not in "iu":
+            raise DataError(f"'{part}' of split '{name}' must be a list of node numbers")
+        if nodes.size and (nodes.min() < 0 or nodes.max() >= dataset.num_nodes):
+            raise DataError(
+                f"'{part}' of split '{name}' must hold nodes from 0 to {dataset.num_nodes - 1} "
+                f"(got {nodes.min()} to {nodes.max()})"
+            )
+    together = np.concatenate([nodes.astype(np.int64) for nodes in parts])
+    values, counts = np.unique(together, return_counts=True)
+    if (counts > 1).any():
+        node = int(values[counts > 1][0])
+        raise DataError(f"split '{name}' must name each node once (node {node} occurs twice)")
+    labelled = dataset.labelled.numpy()
+    kept = [np.sort(nodes[labelled[nodes]]).astype(np.int64) for nodes in parts]
+    if kept[0].size == 0:
+        raise DataError(f"split '{name}' has no labelled node to train on")
+    train, val, test = map(torch.from_numpy, kept)
+    return Split(train, val, test, name)
+
+
 def node_keys(size: int, seed: int) -> np.ndarray:
-    r"""A random key for each of :obj:`size` things, uint64."""
+    r"""A random key for each of :obj:`size` items, uint64."""
     keys: np.ndarray = np.random.PCG64(seed).random_raw(size)
     return keys
 
 
 def _citation(dataset: Dataset, seed: int) -> Split:
-    train, rest = _take_by_class(dataset, seed, {"train": lambda size: 20})
+    (train, _), rest = _take_by_class(dataset, seed, lambda size: 20, lambda size: 0)
     if rest.size < 1500:
         raise DataError(
             f"scheme 'citation' needs 1500 labelled nodes beside the training nodes "
             f"(got {rest.size} in '{dataset.name}'); use 'balanced'"
         )
-    name = f"citation, seed {seed}"
-    return checked_split(dataset, [train[0], rest[:500], rest[500:1500]], name)
+    return checked_split(dataset, [train, rest[:500], rest[500:1500]], f"citation, seed {seed}")
 
 
 def _amazon(dataset: Dataset, seed: int) -> Split:
-    wanted = {"train": lambda size: 20, "validate": lambda size: 30}
-    (train, val), test = _take_by_class(dataset, seed, wanted)
-    return checked_split(dataset, [train, val, test], f"amazon, seed {seed}")
+    parts, test = _take_by_class(dataset, seed, lambda size: 20, lambda size: 30)
+    return checked_split(dataset, [*parts, test], f"amazon, seed {seed}")
 
 
 def _balanced(dataset: Dataset, seed: int) -> Split:
-    wanted = {
-        "train": lambda size: max(1, min(20, size * 3 // 10)),
-        "validate": lambda size: max(1, min(30, size * 3 // 10)),
-    }
-    (train, val), test = _take_by_class(dataset, seed, wanted)
-    return checked_split(dataset, [train, val, test], f"balanced, seed {seed}")
+    parts, test = _take_by_class(
+        dataset,
+        seed,
+        lambda size: max(1, min(20, size * 3 // 10)),
+        lambda size: max(1, min(30, size * 3 // 10)),
+    )
+    return checked_split(dataset, [*parts, test], f"balanced, seed {seed}")
 
 
 def _random(dataset: Dataset, seed: int) -> Split:
     nodes = _shuffled(dataset, seed)
     if nodes.size < 5:
         raise DataError(f"scheme 'random' needs 5 labelled nodes (got {nodes.size})")
-    first, second = nodes.size * 6 // 10, nodes.size * 8 // 10
-    parts = nodes[:first], nodes[first:second], nodes[second:]
+    parts = np.split(nodes, [nodes.size * 6 // 10, nodes.size * 8 // 10])
     return checked_split(dataset, parts, f"random, seed {seed}")
 
 
@@ -266,8 +155,7 @@ def _inductive(dataset: Dataset, seed: int) -> Split:
     held = max(1, count // 10)
     role = np.zeros(count, np.int64)
     role[order[:held]], role[order[held : 2 * held]] = 1, 2
-    labelled = dataset.labelled.numpy()
-    parts = [np.flatnonzero((role[graph] == number) & labelled) for number in range(3)]
+    parts = [np.flatnonzero(role[graph] == number) for number in range(3)]
     return checked_split(dataset, parts, f"inductive, seed {seed}")
 
 
@@ -301,30 +189,25 @@ def _shuffled(dataset: Dataset, seed: int) -> np.ndarray:
 
 
 def _take_by_class(
-    dataset: Dataset, seed: int, wanted: dict[str, Callable[[int], int]]
+    dataset: Dataset, seed: int, train: Callable[[int], int], val: Callable[[int], int]
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """For each part, so many nodes of each class as wanted for its size; and what is left."""
+    """Training and validation nodes, as many of each class as its size gives; and the others."""
     if dataset.task == "multilabel":
         raise DataError(f"'{dataset.name}' has several labels per node: use 'random'")
     nodes = _shuffled(dataset, seed)
     label = dataset.y.numpy()[nodes]
-    parts: list[list[np.ndarray]] = [[] for _ in wanted]
-    left = np.ones(nodes.size, bool)
+    part = np.full(nodes.size, 2)
     for number, name in enumerate(dataset.class_names):
         own = np.flatnonzero(label == number)
-        counts = [count(own.size) for count in wanted.values()]
-        if own.size < sum(counts) + 1:
-            raise DataError(
-                _too_few(dataset.name, name, own.size, dict(zip(wanted, counts, strict=True)))
-            )
-        for part, chosen in zip(parts, np.split(own, np.cumsum(counts)), strict=False):
-            part.append(nodes[chosen])
-            left[chosen] = False
-    return [np.concatenate(part) for part in parts], nodes[left]
+        first, second = train(own.size), val(own.size)
+        if own.size < first + second + 1:
+            raise DataError(_too_few(dataset.name, name, own.size, first, second))
+        part[own[:first]], part[own[first : first + second]] = 0, 1
+    return [nodes[part == 0], nodes[part == 1]], nodes[part == 2]
 
 
-def _too_few(dataset: str, name: str, size: int, counts: dict[str, int]) -> str:
-    needed = " and ".join(f"{count} to {part}" for part, count in counts.items())
+def _too_few(dataset: str, name: str, size: int, train: int, val: int) -> str:
+    needed = f"{train} to train" + (f" and {val} to validate" if val else "")
     balanced = "'balanced' (3 per class) or " if size >= 3 else ""
     nodes = "node" if size == 1 else "nodes"
     return (
@@ -345,3 +228,83 @@ def _check_whole_graphs(dataset: str, split: Split, graph: np.ndarray) -> None:
             "be tested on graphs that they learned from. Put each graph into one part, or use the "
             "scheme 'given' if that is meant"
         )
+
+
+def read_split_file(dataset: Dataset, path: str, seed: int) -> Split:
+    r"""Reads a split from a file.
+
+    An :obj:`.npz` file holds node numbers or masks under :obj:`train`, :obj:`val`, :obj:`test`,
+    possibly with the name of the data set before them (:obj:`cora_train`) or :obj:`_mask` after
+    them. Of arrays with two dimensions, row :obj:`seed` is taken, or the column of masks that have
+    a row for each node. A :obj:`.csv` file, with commas, semicolons or tabs, has the columns
+    :obj:`id` and :obj:`split` (train, val or test); nodes that it does not name, or whose split is
+    empty, are in no part.
+
+    Args:
+        dataset (Dataset): What is split.
+        path (str): The file.
+        seed (int): The row.
+    """
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise DataError(f"there is no split file '{file}'")
+    with refusing(str(file), "give an npz with train, val and test, or a csv with id and split"):
+        content = file.read_bytes()
+        if file.suffix == ".npz":
+            parts = _parts_of_npz(dataset, content, file.name, seed)
+            return checked_split(dataset, parts, f"{file.name}, row {seed}")
+        return checked_split(dataset, _parts_of_csv(dataset, content, file.name), file.name)
+
+
+def _parts_of_npz(dataset: Dataset, content: bytes, what: str, seed: int) -> list[np.ndarray]:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        present = {name.removesuffix(".npy") for name in archive.namelist()}
+    forms = ("{}", f"{dataset.name}_{{}}", "{}_mask", f"{dataset.name}_{{}}_mask")
+    for form in forms:
+        keys = tuple(form.format(part) for part in _PARTS)
+        if present.issuperset(keys):
+            arrays = read_npz(content, keys, what)
+            size = dataset.num_nodes
+            return [_nodes(array, f"{what}: {key}", size, seed) for key, array in arrays.items()]
+    wanted = " or ".join(form.format("train") for form in forms)
+    raise DataError(f"'{what}' must hold {wanted} (and val, test); it holds {sorted(present)[:12]}")
+
+
+def _nodes(array: np.ndarray, what: str, size: int, seed: int) -> np.ndarray:
+    """Node numbers, from such or from a mask; PyG writes several masks as columns."""
+    is_mask = array.dtype.kind == "b" or what.endswith("_mask")
+    if array.ndim == 2:
+        line, rows = "row", array
+        if is_mask and array.shape[1] != size and array.shape[0] == size:
+            line, rows = "column", array.T
+        if seed >= rows.shape[0]:
+            raise DataError(f"'{what}' has {rows.shape[0]} splits, no {line} {seed}")
+        array = rows[seed]
+    fits = array.shape == (size,) and array.dtype.kind in "biuf" and np.isin(array, (0, 1)).all()
+    if is_mask and not fits:
+        raise DataError(f"'{what}' must hold masks of {size} nodes, true or false for each")
+    # As node numbers, so many zeros and ones would repeat a node.
+    return np.flatnonzero(array) if is_mask or (fits and size > 2) else array
+
+
+def _parts_of_csv(dataset: Dataset, content: bytes, what: str) -> list[np.ndarray]:
+    text = content.decode("utf-8-sig")
+    separator = max(",;\t", key=text.partition("\n")[0].count)
+    rows = csv.DictReader(io.StringIO(text), strict=True, delimiter=separator)
+    names = [name.strip().lower() for name in rows.fieldnames or ()]
+    if not {"id", "split"}.issubset(names):
+        raise DataError(f"'{what}' must have the columns id and split (got {rows.fieldnames})")
+    rows.fieldnames = names
+    ids = range(dataset.num_nodes) if dataset.node_ids is None else dataset.node_ids
+    node = {str(name): number for number, name in enumerate(ids)}
+    parts: list[list[int]] = [[], [], []]
+    for row in rows:
+        name, word = (row["id"] or "").strip(), (row["split"] or "").strip().lower()
+        line = f"line {rows.line_num} of '{what}'"
+        if name not in node:
+            raise DataError(f"{line}: there is no node '{name}'")
+        if word not in PART_OF_WORD:
+            raise DataError(f"{line}: 'split' must be train, val or test (got {word!r})")
+        if PART_OF_WORD[word] >= 0:
+            parts[PART_OF_WORD[word]].append(node[name])
+    return [np.array(part, np.int64) for part in parts]

@@ -46,10 +46,6 @@ _NOTES = (
 def read_amazon(name: str, files: dict[str, bytes]) -> Dataset:
     r"""Prepares a graph of products: the largest connected component of the undirected graph, in
     the order of the file. Features stay as they are.
-
-    Args:
-        name (str): :obj:`photo` or :obj:`computers`.
-        files (dict): The content of the npz file by its name.
     """
     ((what, content),) = files.items()
     with refusing(what):
@@ -76,11 +72,6 @@ def read_amazon(name: str, files: dict[str, bytes]) -> Dataset:
 def read_matrix(content: bytes, prefix: str, what: str) -> Any:
     r"""One of the sparse matrices of an npz file: :obj:`adj`, the links, or :obj:`attr`, the
     features.
-
-    Args:
-        content (bytes): The file.
-        prefix (str): What its names begin with.
-        what (str): The name to use in errors.
     """
     keys = tuple(f"{prefix}_{part}" for part in ("data", "indices", "indptr", "shape"))
     data, indices, indptr, shape = read_npz(content, keys, what).values()

@@ -19,15 +19,7 @@ _MOST_GAPS = 1000  # of the test ids; Citeseer has 15
 
 
 class Citations(NamedTuple):
-    r"""A citation graph as released, before preparation.
-
-    Args:
-        x (csr_array): Words of each paper.
-        y (ndarray): Its class, -1 where none is known.
-        source (ndarray): One end of each citation.
-        target (ndarray): The other end.
-        split (Split): Planetoid's public split.
-    """
+    r"""A citation graph as released, before preparation."""
 
     x: Any
     y: np.ndarray
@@ -39,10 +31,6 @@ class Citations(NamedTuple):
 def read_planetoid(name: str, files: dict[str, bytes]) -> Citations:
     r"""Puts the rows of the test nodes where :obj:`test.index` says. An id that is missing there
     (15 in Citeseer) is a node without words and without label.
-
-    Args:
-        name (str): :obj:`cora`, :obj:`citeseer` or :obj:`pubmed`.
-        files (dict): The content of :obj:`ind.NAME.x` and the other seven files by their names.
     """
     parts = {key.removeprefix(f"ind.{name}."): content for key, content in files.items()}
     with refusing(f"ind.{name}.*", "get the eight files again"):
@@ -129,12 +117,7 @@ _TRAINED, _FIRST_TEST = 140, 1708
 
 
 def read_cora_text(content: bytes, cites: bytes) -> Citations:
-    r"""Reads both files into Planetoid's order of nodes.
-
-    Args:
-        content (bytes): Lines of a paper's number, 1,433 zeros and ones, and its class.
-        cites (bytes): Lines of two papers, the cited one first.
-    """
+    r"""Reads both files into Planetoid's order of nodes."""
     with refusing("cora.content"):
         papers = [line.split(b"\t") for line in content.decode("ascii").encode().splitlines()]
         place = _places(papers)
@@ -180,11 +163,6 @@ _NOTES = (
 def read_citation(name: str, files: dict[str, bytes]) -> Dataset:
     r"""Prepares a citation graph: rows of features sum to 1, each edge stands once for each
     direction, nobody cites himself. Nodes are in Planetoid's order, whichever files they are from.
-
-    Args:
-        name (str): :obj:`cora`, :obj:`citeseer` or :obj:`pubmed`.
-        files (dict): The content of Planetoid's eight files, or of :obj:`cora.content` and
-            :obj:`cora.cites`, by their names.
     """
     if "cora.content" in files:
         raw = read_cora_text(files["cora.content"], files["cora.cites"])

@@ -22,11 +22,6 @@ def nearest_neighbours(
 ) -> Tensor:
     r"""Joins each point and its :obj:`k` nearest others, undirected. Of points that are equally
     far, to ten digits, the first come first.
-
-    Args:
-        points (ndarray): :obj:`[num_points, num_features]`.
-        k (int): How many neighbours each point chooses.
-        metric (str): :obj:`"cosine"` or :obj:`"euclidean"`.
     """
     distance = cdist(points, points, metric).round(10)
     np.fill_diagonal(distance, np.inf)

@@ -30,12 +30,7 @@ class _Tissues(NamedTuple):
 
 
 def read_ppi(name: str, files: dict[str, bytes]) -> Dataset:
-    r"""Prepares the 24 graphs, in the order of the files.
-
-    Args:
-        name (str): :obj:`ppi` or :obj:`ppi-go`.
-        files (dict): The content of :obj:`ppi.zip` or :obj:`ppi_go.npz` by its name.
-    """
+    r"""Prepares the 24 graphs, in the order of the files."""
     ((what, content),) = files.items()
     with refusing(what):
         raw = _read_release(content, what) if name == "ppi" else _read_rebuilt(content, what)

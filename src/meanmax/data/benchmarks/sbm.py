@@ -59,11 +59,7 @@ def sbm(
 
 
 def sbm_from_options(options: str) -> Dataset:
-    r"""Draws a graph from text such as :obj:`nodes=1000,edges=10000,seed=1`.
-
-    Args:
-        options (str): Arguments of :func:`sbm`, separated by commas.
-    """
+    r"""Draws a graph from text such as :obj:`nodes=1000,edges=10000,seed=1`."""
     known = {name: int for name in ("nodes", "edges", "classes", "features", "seed")}
     arguments: dict[str, int | float] = {}
     for option in filter(None, options.split(",")):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import pickle
 import pickletools
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -28,10 +29,6 @@ _INSTRUCTIONS = frozenset(
 def unpickle(content: bytes, what: str) -> Any:
     r"""Reads one pickle.
 
-    Args:
-        content (bytes): The file.
-        what (str): The name to use in errors.
-
     Returns:
         An ndarray of numbers, a scipy :obj:`csr_array`, or a dict, list, tuple, number or bytes.
     """
@@ -47,7 +44,8 @@ def unpickle(content: bytes, what: str) -> Any:
 
 def _check_program(content: bytes, what: str) -> None:
     found = ""
-    for opcode, argument, position in pickletools.genops(content):
+    program: Iterable[tuple[Any, Any, int | None]] = pickletools.genops(content)
+    for opcode, argument, position in program:
         if opcode.name not in _INSTRUCTIONS:
             found = f"holds the pickle instruction {opcode.name}"
         elif opcode.name == "PROTO" and argument != 2:

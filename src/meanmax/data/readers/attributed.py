@@ -86,11 +86,6 @@ def read_graphml(
 ) -> tuple[NodeColumns, EdgeColumns]:
     r"""Reads nodes and edges with their :obj:`<data>`. A document type is refused, because entities
     make XML unsafe. Keys without a name, which yEd uses for its drawing, are ignored.
-
-    Args:
-        path (Path): The file.
-        diagnostics (Diagnostics): Receives its problems.
-        progress (callable, optional): Called with the bytes read.
     """
     data = diagnostics.read(path, progress)
     parser = _GraphMLParser(diagnostics)
@@ -182,11 +177,6 @@ def read_node_link(
 ) -> tuple[NodeColumns, EdgeColumns]:
     r"""Reads :obj:`{"nodes": [{"id": …, …}], "edges": [{"source": …, "target": …}]}`; older
     versions of networkx write :obj:`links` for :obj:`edges`.
-
-    Args:
-        path (Path): The file.
-        diagnostics (Diagnostics): Receives its problems.
-        progress (callable, optional): Called with the bytes read.
     """
     data = diagnostics.read(path, progress)
     try:

@@ -247,10 +247,6 @@ def _shown(names: Iterable[str]) -> str:
 def edge_columns(first: list[str], diagnostics: Diagnostics) -> tuple[list[str], bool]:
     r"""The names of the columns, and whether the first row holds them. Without a column of sources
     and one of targets, two or three columns are source, target and weight.
-
-    Args:
-        first (list): The cells of the first row.
-        diagnostics (Diagnostics): Receives the problems of the file.
     """
     aliases = {"source": SOURCES, "target": TARGETS, "weight": WEIGHTS}
     lower = [name.lower() for name in first]
@@ -267,12 +263,7 @@ def edge_columns(first: list[str], diagnostics: Diagnostics) -> tuple[list[str],
 
 
 def read_edges(table: Table, ids: np.ndarray) -> EdgeColumns:
-    r"""Reads edges: the node numbers of both ends, and the weights.
-
-    Args:
-        table (Table): Columns :obj:`source`, :obj:`target` and perhaps :obj:`weight`.
-        ids (ndarray): The identifiers of all nodes.
-    """
+    r"""Reads edges: the node numbers of both ends, and the weights."""
     nodes = pa.array(ids, LARGE)
     source, target = (_find_ends(table, side, nodes) for side in ("source", "target"))
     weight = _read_weight(table) if "weight" in table.columns else None

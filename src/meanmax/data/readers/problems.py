@@ -108,14 +108,7 @@ class Diagnostics:
         advice: str,
         line: Callable[[int], int | None] = lambda item: None,
     ) -> None:
-        r"""Records an error for each of the first twenty items, then the number of the others.
-
-        Args:
-            items (sequence): The wrong items, such as row numbers.
-            describe (callable): The message for an item.
-            advice (str): What to do.
-            line (callable, optional): The line of an item.
-        """
+        r"""Records an error for each of the first twenty items, then the number of the others."""
         for item in items[:LISTED]:
             self.error(describe(int(item)), advice, line(int(item)))
         if len(items) > LISTED:
@@ -147,12 +140,7 @@ class Diagnostics:
             )
 
     def read(self, path: Path, progress: Progress | None = None) -> bytes:
-        r"""Reads the file, and unpacks it if its name ends in :obj:`.gz`.
-
-        Args:
-            path (Path): The file.
-            progress (callable, optional): Called with the bytes read.
-        """
+        r"""Reads the file, and unpacks it if its name ends in :obj:`.gz`."""
         packed = path.suffix == ".gz"
         pieces: list[bytes] = []
         done = 0

@@ -188,12 +188,6 @@ def read_table(
 ) -> Table:
     r"""Reads a Parquet file, or cells separated by commas, semicolons or tabs; gzipped if the name
     ends in :obj:`.gz`. Rows of another length than the first are reported and left out.
-
-    Args:
-        path (Path): The file.
-        diagnostics (Diagnostics): Receives its problems.
-        progress (callable, optional): Called with the bytes read.
-        naming (callable): Names the columns.
     """
     if path.suffix == ".parquet":
         return _read_parquet(path, diagnostics, naming)
