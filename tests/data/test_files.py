@@ -1,11 +1,12 @@
 import io
+import json
 import pickle
 import zipfile
 
 import numpy as np
 import pytest
 
-from meanmax.data.files import DataError, read_npy, read_npz, read_zip
+from meanmax.data.files import DataError, optional, read_npy, read_npz, read_zip
 
 from .mutate import only_clear_errors
 
@@ -95,3 +96,13 @@ def test_damaged_files():
     assert only_clear_errors(lambda content: read_npy(content, "a file"), plain, 2000) > 500
     archive = npz(a=np.arange(50), b=np.eye(3))
     assert only_clear_errors(lambda data: read_npz(data, ("a", "b"), "a file"), archive, 1000) > 500
+
+
+def test_a_missing_extra_is_named():
+    assert optional("json", "reading JSON") is json
+    with pytest.raises(
+        DataError, match=r"^reading X needs absent: pip install 'meanmax\[study\]'$"
+    ):
+        optional("absent.module", "reading X")
+    with pytest.raises(ImportError, match=r"meanmax\[other\]"):
+        optional("absent", "reading X", extra="other")

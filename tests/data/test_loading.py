@@ -1,7 +1,13 @@
+import subprocess
+import sys
+
 import pytest
 
 from meanmax.data import CATALOG, Dataset, load
+from meanmax.data.fetch import sources
 from meanmax.data.files import DataError
+
+from .real import needs_planetoid, planetoid_contents
 
 
 def test_embedded_sets_by_name():
@@ -35,7 +41,7 @@ def own(monkeypatch):
         asked.append(path)
         return load("karate")
 
-    monkeypatch.setattr("meanmax.data.readers.read.read_own", read_own)
+    monkeypatch.setattr("meanmax.data.loading.read_own", read_own)
     return asked
 
 
@@ -66,3 +72,54 @@ def test_the_edges_of_ones_own_graph_may_keep_their_direction(tmp_path):
 def test_sets_of_the_catalogue_have_no_direction(name):
     with pytest.raises(DataError, match="'directed' is for graphs of your own"):
         load(name, directed=True)
+
+
+WITHOUT_STUDY = """
+import sys
+import numpy as np
+
+MODULES = "click rich matplotlib pyarrow pandas platformdirs loky".split()
+sys.modules.update(dict.fromkeys(MODULES))  # importing any of them now raises ImportError
+
+from meanmax.data import DataError, load, make_split
+
+assert load("karate").num_nodes == 34
+assert make_split(load("sbm")).train.numel() == 80
+np.savez("a.npz", edges=[[0, 1]], features=np.eye(2), labels=[0, 1])
+assert load("a.npz").num_nodes == 2
+try:
+    load("folder/")
+except DataError as error:
+    print(error)
+"""
+
+
+def test_without_the_extra_study(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "nodes.csv").write_text("id,f,label\na,1,x\nb,2,y\n")
+    (tmp_path / "folder" / "edges.csv").write_text("a,b\n")
+    command = [sys.executable, "-c", WITHOUT_STUDY]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stderr == ""
+    assert done.stdout == (
+        "reading a graph from tables, GraphML or JSON needs pyarrow: pip install 'meanmax[study]'\n"
+    )
+
+
+@needs_planetoid
+def test_cora_is_downloaded_without_a_lock(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "filelock", None)
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("MEANMAX_DATA", raising=False)
+    files = planetoid_contents("cora")
+    asked = []
+
+    def download(file, folder, progress=None):
+        asked.append(file.name)
+        return sources.write_verified(folder, file, [files[file.name]], progress)
+
+    monkeypatch.setattr(sources, "download_file", download)
+    assert load("cora").num_nodes == 2708
+    assert load("cora", download=False).num_nodes == 2708
+    assert sorted(asked) == sorted(files)

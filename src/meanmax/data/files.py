@@ -64,7 +64,7 @@ def report(progress: Progress | None, what: str, done: int, total: int | None) -
 
 @contextmanager
 def refusing(what: str, advice: str = "get the file again") -> Iterator[None]:
-    r"""Turns every exception of the block into a :class:`DataError`, whichever library raises it."""
+    r"""Turns every exception of the block into a :class:`DataError` on the file :obj:`what`."""
     try:
         yield
     except DataError:

@@ -1,15 +1,26 @@
-r"""One call for every data set."""
+r"""One function that loads every data set."""
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Callable
 from os import PathLike
 
+from meanmax.data.benchmarks.amazon import read_amazon
+from meanmax.data.benchmarks.citation import read_citation
+from meanmax.data.benchmarks.embedded import EMBEDDED
+from meanmax.data.benchmarks.ppi import read_ppi
+from meanmax.data.benchmarks.sbm import sbm_from_options
 from meanmax.data.dataset import Dataset
-from meanmax.data.fetch.catalog import CATALOG
+from meanmax.data.fetch.catalog import is_name, unknown_name
+from meanmax.data.fetch.sources import contents
 from meanmax.data.files import DataError, Progress
+from meanmax.data.readers import read_own
+
+_READERS = {
+    **dict.fromkeys(("cora", "citeseer", "pubmed"), read_citation),
+    **dict.fromkeys(("photo", "computers"), read_amazon),
+    **dict.fromkeys(("ppi", "ppi-go"), read_ppi),
+}
 
 
 def load(
@@ -20,7 +31,7 @@ def load(
     directed: bool = False,
     progress: Progress | None = None,
 ) -> Dataset:
-    r"""Loads a data set of the catalogue by its name, or a person's own graph by its path.
+    r"""Loads a data set of the catalogue by its name, or your own graph by its path.
 
     Example:
         >>> dataset = load("karate")
@@ -31,55 +42,32 @@ def load(
 
     Args:
         name_or_path (str or PathLike): A name of :obj:`CATALOG`; :obj:`sbm:` with options of
-            :func:`~meanmax.data.benchmarks.sbm.sbm`; or the file or folder of a graph of one's
-            own. A path without separator or suffix is taken for a name if there is one: write
-            :obj:`./cora` for a folder of that name.
-        data_dir (str or PathLike, optional): A folder to look through first, and to write
-            downloads to. (default: :obj:`None`)
+            :func:`~meanmax.data.benchmarks.sbm.sbm`; or the file or folder of your own graph.
+            Text that is a name is never taken for a path: write :obj:`./cora` for a folder of that
+            name.
+        data_dir (str or PathLike, optional): A folder to search first, and to write downloads to.
+            (default: :obj:`None`)
         download (bool, optional): Whether missing files may be downloaded.
             (default: :obj:`True`)
-        directed (bool, optional): Whether the edges of a graph of one's own keep their direction;
+        directed (bool, optional): Whether the edges of your own graph keep their direction;
             otherwise each is stored both ways. (default: :obj:`False`)
         progress (callable, optional): Called with a name, bytes done and bytes in total.
             (default: :obj:`None`)
     """
     name = os.fspath(name_or_path)
     kind, _, options = name.partition(":")
-    by_name = isinstance(name_or_path, str) and is_name(name)
-    if by_name and directed:
-        raise DataError(f"'directed' is for graphs of your own; '{kind}' is undirected")
-    if by_name and name in CATALOG:
-        return _load_by_name(name, data_dir, download, progress)
-    if by_name:
-        from meanmax.data.benchmarks.sbm import sbm_from_options
-
-        return sbm_from_options(options)
-    if _is_path(name) or not isinstance(name_or_path, str):
-        from meanmax.data.readers.read import read_own
-
+    if not isinstance(name_or_path, str) or not is_name(name):
+        if isinstance(name_or_path, str) and not _is_path(name):
+            raise DataError(unknown_name(name))
         return read_own(name_or_path, directed=directed, progress=progress)
-    raise DataError(unknown_name(name))
-
-
-def is_name(source: str) -> bool:
-    r"""Whether text stands for a set of the catalogue or the generator, also where a folder has
-    that name.
-
-    Example:
-        >>> is_name("cora"), is_name("./cora"), is_name("sbm:seed=1")
-        (True, False, True)
-    """
-    return source in CATALOG or source.partition(":")[0] == "sbm"
-
-
-def unknown_name(name: str) -> str:
-    r"""What to say about a name that is not in the catalogue."""
-    close = difflib.get_close_matches(name.lower(), CATALOG, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(repr(guess) for guess in close)}? " if close else ""
-    return (
-        f"there is no data set '{name}': {hint}Names are {', '.join(CATALOG)}; a graph of your "
-        "own is given by the path of its file or folder, and there is none at this path"
-    )
+    if directed:
+        raise DataError(f"'directed' is for graphs of your own; '{kind}' is undirected")
+    if kind == "sbm":
+        return sbm_from_options(options)
+    if name in EMBEDDED:
+        return EMBEDDED[name]()
+    files = contents(name, data_dir=data_dir, download=download, progress=progress)
+    return _READERS[name](name, files)
 
 
 def _is_path(text: str) -> bool:
@@ -89,38 +77,3 @@ def _is_path(text: str) -> bool:
         or any(mark in text for mark in separators)
         or bool(os.path.splitext(text)[1])
     )
-
-
-def _load_by_name(
-    name: str,
-    data_dir: str | PathLike[str] | None,
-    download: bool,
-    progress: Progress | None,
-) -> Dataset:
-    entry = CATALOG[name]
-    if entry.kind == "generated":
-        from meanmax.data.benchmarks.sbm import sbm_from_options
-
-        return sbm_from_options("")
-    if entry.kind == "embedded":
-        from meanmax.data.benchmarks.embedded import EMBEDDED
-
-        return EMBEDDED[name]()
-    from meanmax.data.fetch.sources import contents
-
-    files = contents(name, data_dir=data_dir, download=download, progress=progress)
-    return _reader(name)(name, files)
-
-
-def _reader(name: str) -> Callable[[str, dict[str, bytes]], Dataset]:
-    if name in ("cora", "citeseer", "pubmed"):
-        from meanmax.data.benchmarks.citation import read_citation
-
-        return read_citation
-    if name in ("photo", "computers"):
-        from meanmax.data.benchmarks.amazon import read_amazon
-
-        return read_amazon
-    from meanmax.data.benchmarks.ppi import read_ppi
-
-    return read_ppi

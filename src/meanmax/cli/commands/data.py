@@ -25,8 +25,8 @@ from meanmax.cli.tables import (
     verdict,
 )
 from meanmax.data import CATALOG, DataError, load, make_split, statistics
+from meanmax.data.fetch.catalog import unknown_name
 from meanmax.data.fetch.sources import fetch as fetch_files
-from meanmax.data.loading import unknown_name
 from meanmax.data.readers import read_and_check
 from meanmax.data.splits import default_scheme
 from meanmax.scale import write_folder

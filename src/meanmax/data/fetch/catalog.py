@@ -2,6 +2,7 @@ r"""The catalogue of named data sets: files, licence, source and the paper's Tab
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 from dataclasses import dataclass, replace
@@ -287,3 +288,24 @@ _ENTRIES = (
 )
 
 CATALOG: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
+
+
+def is_name(source: str) -> bool:
+    r"""Whether text names a data set of the catalogue or the generator, even if a folder of that
+    name exists.
+
+    Example:
+        >>> is_name("cora"), is_name("./cora"), is_name("sbm:seed=1")
+        (True, False, True)
+    """
+    return source in CATALOG or source.partition(":")[0] == "sbm"
+
+
+def unknown_name(name: str) -> str:
+    r"""The message for a name that is not in the catalogue."""
+    close = difflib.get_close_matches(name.lower(), CATALOG, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(repr(guess) for guess in close)}? " if close else ""
+    return (
+        f"there is no data set '{name}': {hint}Names are {', '.join(CATALOG)}; a graph of your "
+        "own is given by the path of its file or folder, and there is none at this path"
+    )

@@ -23,6 +23,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from meanmax.data.benchmarks.amazon import read_amazon
+from meanmax.data.dataset import fingerprint
 from meanmax.data.fetch.catalog import (
     CATALOG,
     VARIABLE,
@@ -34,6 +36,7 @@ from meanmax.data.fetch.catalog import (
     locate_all,
     search_folders,
     target_folder,
+    unknown_name,
 )
 from meanmax.data.files import (
     DataError,
@@ -110,8 +113,6 @@ def contents(
 def entry_of(name: str) -> Entry:
     r"""The entry of the catalogue; an unknown name is an error that suggests similar ones."""
     if name not in CATALOG:
-        from meanmax.data.loading import unknown_name
-
         raise DataError(unknown_name(name))
     return CATALOG[name]
 
@@ -298,7 +299,9 @@ def read_verified(path: Path, file: PinnedFile) -> bytes:
 def write_verified(
     folder: Path, file: PinnedFile, chunks: Iterable[bytes], progress: Progress | None
 ) -> Path:
-    r"""Writes a file atomically if its content is the pinned one; otherwise leaves nothing behind."""
+    r"""Writes a file atomically if its content is the pinned one, else leaves nothing behind. The
+    chunks are not read beyond the pinned size (64 MiB for a file that is pinned by its content).
+    """
     path = folder / file.folder / file.name
     most = file.size if file.content is None else _MOST_BYTES_OF_A_COPY
     total = file.size if file.content is None else None
@@ -330,9 +333,6 @@ def _verify(content: bytes, file: PinnedFile, where: str) -> None:
 
 
 def _content_fits(content: bytes, file: PinnedFile) -> bool:
-    from meanmax.data.benchmarks.amazon import read_amazon
-    from meanmax.data.dataset import fingerprint
-
     name = file.name.removeprefix("amazon_electronics_").removesuffix(".npz")
     try:
         return fingerprint(read_amazon(name, {file.name: content})) == file.content

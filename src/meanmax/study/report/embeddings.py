@@ -254,7 +254,7 @@ class LabelSource:
 
     def _loaded(self, data: str, data_hash: str, source: str | None) -> NodeLabels:
         from meanmax.data import DataError, fingerprint, load
-        from meanmax.data.loading import is_name
+        from meanmax.data.fetch.catalog import is_name
 
         why = "it is not a named data set"
         if source is not None or is_name(data):

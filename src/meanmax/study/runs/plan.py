@@ -115,7 +115,7 @@ class Plan:
     def name_of(self, dataset: Dataset) -> str:
         r"""The name of the data in rows. One's own graph never has the name of a benchmark."""
         from meanmax.data import CATALOG
-        from meanmax.data.loading import is_name
+        from meanmax.data.fetch.catalog import is_name
 
         own = not is_name(self.data.source)
         return f"{dataset.name} (own)" if own and dataset.name in CATALOG else dataset.name
@@ -144,7 +144,7 @@ def reference(source: str, data_dir: Path | None, directed: bool = False) -> Dat
         data_dir (Path, optional): A folder to look in first.
         directed (bool): Whether the edges of one's own graph keep their direction.
     """
-    from meanmax.data.loading import is_name
+    from meanmax.data.fetch.catalog import is_name
 
     if not is_name(source) and Path(source).exists():
         source = str(Path(source).resolve())
