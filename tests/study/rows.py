@@ -27,3 +27,7 @@ def row(aggr="none", seed=0, score=80.0, *, data="cora", backbone="gcn", **facts
         "seconds": 2.0 + seed,
     }
     return Row(**{**given, **facts})
+
+
+def cora(aggr, scores, **facts):
+    return [row(aggr, seed, score, **facts) for seed, score in enumerate(scores)]

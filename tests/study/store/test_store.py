@@ -1,6 +1,7 @@
 """A store whose disk is full, whose files are damaged, and which others use too."""
 
 import errno
+import json
 import os
 import sqlite3
 from contextlib import closing
@@ -279,3 +280,26 @@ def test_merge_adds_what_is_not_done(store):
         (row(2).key, "diverged", 0),
         (row(3).key, "ok", 0),
     ]
+
+
+def test_a_store_of_an_earlier_version_is_read(tmp_path):
+    path = tmp_path / "runs.sqlite"
+    facts = vars(row(1)) | {"attempt": 0}
+    names = sorted(facts, reverse=True)  # columns are found by their names
+    values = [json.dumps(x) if isinstance(x := facts[name], dict) else x for name in names]
+    with closing(sqlite3.connect(path)) as connection, connection:
+        columns = ", ".join(f'"{name}"' for name in names)
+        connection.execute(
+            f'CREATE TABLE runs (id INTEGER PRIMARY KEY, {columns}, UNIQUE ("key", "attempt"))'
+        )
+        connection.execute("CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL)")
+        connection.execute("PRAGMA application_id = 0x6D65616E")
+        connection.execute("PRAGMA user_version = 1")
+        marks = ", ".join("?" * len(values))
+        connection.execute(f"INSERT INTO runs ({columns}) VALUES ({marks})", values)
+    store = Store(tmp_path, create=False)
+    assert store.rows() == [row(1)]
+    assert store.claim(row(1).key) == "done"
+    store.add(result(2))
+    assert store.rows() == [row(1), row(2)]
+    store.close()

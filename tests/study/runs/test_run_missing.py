@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from meanmax.study.runs import run_missing as filling
+from meanmax.study.runs import run_missing as module
 from meanmax.study.runs.row import Result
 from meanmax.study.store.store import Store
 
+from ..made_runs import failed
 from .filling import DEATHS, POLLS, Spec, Task
-from .made_runs import failed
 
 PROGRAM = Path(__file__).with_name("filling.py")
 NUMBER = 12
@@ -233,15 +233,15 @@ def test_what_another_process_retries_in_vain_is_not_retried_here(folder, monkey
     store.add(Result(lost, {}))
     assert other.claim(key, failures=1) == "mine"
     # While this process waits for the other one, that one fails again.
-    monkeypatch.setattr(filling.time, "sleep", lambda _: other.add(Result(lost, {})))
+    monkeypatch.setattr(module.time, "sleep", lambda _: other.add(Result(lost, {})))
     task, made = Task(Spec(key), ""), []
 
     def run(task):
         made.append(task.spec.key)
         return Result(lost, {})
 
-    workers = filling.Workers(jobs=1)
-    assert filling.run_missing(store, [task], workers, retry_failed=True, run=run) == []
+    workers = module.Workers(jobs=1)
+    assert module.run_missing(store, [task], workers, retry_failed=True, run=run) == []
     assert made == [] and store.rows()[0].attempt == 1
-    (row,) = filling.run_missing(store, [task], workers, retry_failed=True, run=run)
+    (row,) = module.run_missing(store, [task], workers, retry_failed=True, run=run)
     assert made == [key] and row.attempt == 2

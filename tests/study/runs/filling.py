@@ -24,7 +24,7 @@ from types import SimpleNamespace
 import numpy as np
 
 import meanmax.study.runs.execute  # noqa: F401  imported once, not in every child
-from meanmax.study.runs import run_missing as filling
+from meanmax.study.runs import run_missing as module
 from meanmax.study.runs.row import Result, Row
 from meanmax.study.store.store import Store
 
@@ -115,12 +115,12 @@ def fill_here(folder, traces, jobs, number, die_at):
             file.write(f"{os.getpid()}\n")
         time.sleep(0.05)
 
-    filling.time = SimpleNamespace(sleep=sleep)  # between two looks at what others have done
+    module.time = SimpleNamespace(sleep=sleep)  # between two looks at what others have done
     if die_at:
         Death(folder, traces, die_at)
     store = Store(Path(folder))
     tasks = [Task(Spec(f"{key:02d}"), traces) for key in range(number)]
-    filling.run_missing(store, tasks, filling.Workers(jobs=jobs), run=run)
+    module.run_missing(store, tasks, module.Workers(jobs=jobs), run=run)
     store.close()
 
 
