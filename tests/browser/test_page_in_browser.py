@@ -84,7 +84,7 @@ def expected(values, weights, name, parameter=None):
     x = torch.tensor(values, dtype=torch.float64)[:, None]
     weight = torch.tensor(weights, dtype=torch.float64)
     given = [] if parameter is None else [parameter]
-    return float(getattr(functional, name)(x, graph, *given, weight=weight)[0, 0])
+    return float(getattr(functional, name)(x, graph, *given, edge_weight=weight)[0, 0])
 
 
 def test_sorts_a_table_by_click_and_by_key(open_page):

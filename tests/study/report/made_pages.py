@@ -1,12 +1,15 @@
 """A store for pages: runs on a small graph of one's own, whose names are an attack on the page."""
 
 import dataclasses
+from html.parser import HTMLParser
 
 import numpy as np
 import torch
 
 from meanmax.data import Dataset, fingerprint
 from meanmax.study.report.embeddings import Layout
+from meanmax.study.report.evidence import Evidence
+from meanmax.study.report.page import content, write_report
 from meanmax.study.runs.row import Result
 from meanmax.study.settings.settings import settings_for
 from meanmax.study.store.store import Store
@@ -88,3 +91,27 @@ def hostile_store(folder):
             path.parent.mkdir(exist_ok=True)
             np.savez_compressed(path, coordinates=circle)
     return store, data
+
+
+class Reader(HTMLParser):
+    """Elements, texts and addresses of a page."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.texts, self.addresses = [], [], []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.addresses += [value for name, value in attrs if name in ("src", "href")]
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+def page(folder, **options):
+    return write_report(folder, **options).read_text("utf-8")
+
+
+def shown(folder, **options):
+    return content(Evidence.of(folder, tolerant=True), **options)

@@ -10,7 +10,7 @@ import numpy as np
 from meanmax.study.paper.depth import SETS, SPLITS, by_depth, comparable
 from meanmax.study.paper.tables import AGGRS
 from meanmax.study.report.evidence import CURVES, LEARNED, Evidence
-from meanmax.study.report.groups import RunGroup, colour, parameter_name
+from meanmax.study.report.groups import ORDER, RunGroup, parameter_name
 from meanmax.study.runs.row import Row
 
 POINTS = 200
@@ -146,7 +146,7 @@ def depths(rows: Sequence[Row]) -> dict[str, Any] | None:
                 runs = sum(len(point.scores) for point in own)  # at all depths together
                 drawn.append(
                     {
-                        **_line(aggr, aggr, colour(aggr, AGGRS), runs),
+                        **_line(aggr, aggr, ORDER.index(aggr), runs),
                         "x": [point.layers for point in own],
                         "mid": [round(point.mean, 2) for point in own],
                         "low": [round(min(point.scores), 2) for point in own],

@@ -19,7 +19,8 @@ import numpy as np
 from meanmax.data.files import atomic_write
 
 if TYPE_CHECKING:
-    from meanmax.data import Dataset
+    from meanmax.data import Dataset, Statistics
+    from meanmax.data.fetch.catalog import Counts
 
 COORDINATES, SILHOUETTE = "coordinates", "silhouette"
 SAMPLE = 20_000
@@ -44,12 +45,7 @@ class Layout:
     seed: int = 0
 
     def file_of(self, folder: Path, key: str) -> Path:
-        r"""The file that caches the coordinates of a run.
-
-        Args:
-            folder (Path): The folder of derived results of a store.
-            key (str): The run.
-        """
+        r"""The file in a store's folder of derived results that caches the coordinates of a run."""
         text = json.dumps(asdict(self), sort_keys=True)
         return folder / f"tsne-{key}-{hashlib.sha256(text.encode()).hexdigest()[:8]}.npz"
 
@@ -207,14 +203,18 @@ class NodeLabels:
         from meanmax.data import statistics
 
         several = dataset.task == "multilabel"
-        counts = statistics(dataset)
-        size = (
-            f"{counts.nodes:,} nodes, {counts.edges:,} edges, {counts.features:,} features, "
-            f"{counts.classes:,} {'labels' if several else 'classes'}"
-        )
+        size = size_text(statistics(dataset), "labels" if several else "classes")
         y = dataset.y.numpy()
         classes = None if several or not (y >= 0).any() else y
         return cls(dataset.class_names, classes, dataset.node_ids, dataset.num_nodes, size)
+
+
+def size_text(counts: Counts | Statistics, labels: str = "classes") -> str:
+    r"""The size of a data set in words."""
+    return (
+        f"{counts.nodes:,} nodes, {counts.edges:,} edges, {counts.features:,} features, "
+        f"{counts.classes:,} {labels}"
+    )
 
 
 class LabelSource:

@@ -95,12 +95,7 @@ class Evidence:
     def artefact(
         self, key: str, wanted: Callable[[str], bool] = lambda name: True
     ) -> Artefact | None:
-        r"""The arrays of a run by name, or :obj:`None` if it has no artefact.
-
-        Args:
-            key (str): The run.
-            wanted (callable, optional): Selects arrays by name. (default: all)
-        """
+        r"""The wanted arrays of a run by name, or :obj:`None` if it has no artefact."""
         if self._store is None:
             found = self._exported.get(key)
             return found and {name: array for name, array in found.items() if wanted(name)}
@@ -157,13 +152,7 @@ class Evidence:
 
 
 def completed_runs(selected: Selected, backbone: str, aggr: str) -> list[Row]:
-    r"""The successful runs of one method, ordered by the seed of their split.
-
-    Args:
-        selected (Selected): Rows of one data set.
-        backbone (str): The backbone.
-        aggr (str): The aggregator.
-    """
+    r"""The successful runs of one method, ordered by the seed of their split."""
     rows = selected.of(backbone, aggr)
     return [rows[seed] for seed in sorted(rows) if rows[seed].status == "ok"]
 

@@ -7,7 +7,7 @@ import math
 import shlex
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -143,7 +143,10 @@ class RunGroup:
 
     def colour(self, aggr: str) -> int:
         r"""The number of a method's colour; known aggregators have the same on the whole page."""
-        return colour(aggr, self.aggrs)
+        if aggr in ORDER:
+            return ORDER.index(aggr)
+        others = [name for name in self.aggrs if name not in ORDER]
+        return len(ORDER) + others.index(aggr) % (COLOURS - len(ORDER))
 
     @property
     def heading(self) -> str:
@@ -329,21 +332,9 @@ def _text(settings: dict[str, Any]) -> str:
     return json.dumps(settings, sort_keys=True)
 
 
-def colour(aggr: str, aggrs: Iterable[str]) -> int:
-    r"""The number of a method's colour among those of a picture."""
-    if aggr in ORDER:
-        return ORDER.index(aggr)
-    others = [name for name in aggrs if name not in ORDER]
-    return len(ORDER) + others.index(aggr) % (COLOURS - len(ORDER))
-
-
 def distinguish(listed: Sequence[RunGroup], names: Sequence[str]) -> list[str]:
     r"""Adds the splits, and then the hash of the data, to names that are equal on one data set
     with one settings file.
-
-    Args:
-        listed (sequence): The groups.
-        names (sequence): The name of each.
     """
     made = list(names)
     for detail in (_splits, lambda group: f" ({group.data_hash[:6]})"):
@@ -369,10 +360,6 @@ def setting(value: Any, nothing: str = "none") -> str:
     Example:
         >>> setting(4.0), setting(False), setting(None)
         ('4', 'false', 'none')
-
-    Args:
-        value: A number, a truth value, text or :obj:`None`.
-        nothing (str, optional): The text for :obj:`None`. (default: :obj:`"none"`)
     """
     if value is None:
         return nothing

@@ -76,9 +76,6 @@ def axis(values: Sequence[float]) -> tuple[float, float, float]:
         (0.5, -1.5, 0.5)
         >>> axis([0.0])
         (0.5, -0.5, 0.5)
-
-    Args:
-        values (sequence): Finite numbers.
     """
     low, high = min(0.0, *values), max(0.0, *values)
     if low == high:
@@ -175,10 +172,6 @@ def sentences(listed: Sequence[RunGroup], headings: Sequence[str]) -> list[dict[
 
     Comparisons that the paper makes too are counted together, corrected for their number; others
     have a sentence each while they are few.
-
-    Args:
-        listed (sequence): All comparisons of the page.
-        headings (sequence): The heading of each.
     """
     found, counted = [], set()
     for name, number, own in _tables(listed):

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from meanmax.data.files import write_text
 from meanmax.study.paper.tables import PPI_GO, paper_counts
 from meanmax.study.report.charts import charts, depths
-from meanmax.study.report.embeddings import LabelSource, NodeLabels
+from meanmax.study.report.embeddings import LabelSource, NodeLabels, size_text
 from meanmax.study.report.evidence import Evidence
 from meanmax.study.report.groups import (
     PLACE,
@@ -217,12 +217,7 @@ def _data(rows: Sequence[Row], labels: LabelSource) -> list[dict[str, Any]]:
 
 def _paper_size(data: str) -> str:
     counts = paper_counts(data)
-    if counts is None:
-        return ""
-    return (
-        f"{counts.nodes:,} nodes, {counts.edges:,} edges, {counts.features:,} features, "
-        f"{counts.classes:,} classes (the paper's Table 1)"
-    )
+    return "" if counts is None else f"{size_text(counts)} (the paper's Table 1)"
 
 
 def _title(rows: Sequence[Row]) -> str:

@@ -20,12 +20,7 @@ SYMBOLS = {"p": "p", "alpha": "α", "gamma": "γ"}
 
 
 def losses(evidence: Evidence, request: FigureRequest) -> Figure:
-    r"""The training loss of each method, the median over splits with the quartiles as a band.
-
-    Args:
-        evidence (Evidence): Runs with their curves.
-        request (FigureRequest): One backbone and any data sets.
-    """
+    r"""The training loss of each method, the median over splits with the quartiles as a band."""
     backbone = request.backbones[0]
     shown, notes = {}, []
     for name in request.data:
@@ -97,10 +92,6 @@ def parameter(evidence: Evidence, request: FigureRequest) -> Figure:
     r"""The learned parameters, epoch by epoch: a faint line for each split and their median.
     Where a layer has several values (one for each head or channel), lines are medians over them
     and a band shows from the least to the largest.
-
-    Args:
-        evidence (Evidence): Runs with their artefacts.
-        request (FigureRequest): One backbone and any data sets.
     """
     backbone = request.backbones[0]
     found = {name: _parameters(evidence, request, name) for name in request.data}

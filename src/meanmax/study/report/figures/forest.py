@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from meanmax.study.paper.claims import Claim, claims
 from meanmax.study.paper.tables import PPI_GO, SCHEMES
@@ -22,10 +22,6 @@ from meanmax.study.stats.paired import FEW
 def forest(evidence: Evidence, request: FigureRequest) -> Figure:
     r"""The mean difference of each aggregator to its baseline, paired over splits, with its 95 %
     interval; the paper's difference is an open diamond.
-
-    Args:
-        evidence (Evidence): The runs; artefacts are not needed.
-        request (FigureRequest): Any backbones and data sets.
     """
     listed = {name: _claims(evidence, request, name) for name in request.data}
     shown = {name: own for name, own in listed.items() if own}
@@ -54,6 +50,10 @@ def forest(evidence: Evidence, request: FigureRequest) -> Figure:
     grid[0].set_yticks([places[method] for method in methods], names)
     grid[0].set_ylim(max(places.values()) + 0.7, min(places.values()) - 0.7)
     few = any(claim.paired.n < FEW for claim in everything)
+    drawn = style.handles(dict.fromkeys(aggr for _, aggr in methods), markers=True, line="-")
+    if any(math.isfinite(claim.paper) for claim in everything):
+        diamond = {"color": "0.25", "marker": "d", "fillstyle": "none", "markersize": 5}
+        drawn.append(style.handle("the paper's difference of means", **diamond))
     style.heading(
         figure,
         f"Difference to the baseline in points of test score, {request.settings}",
@@ -63,7 +63,7 @@ def forest(evidence: Evidence, request: FigureRequest) -> Figure:
         + (f"Open marks: fewer than {FEW} splits, too few for an interval. " if few else "")
         + (f"{PPI_GO} " if "ppi-go" in shown else "")
         + style.missing_note(request.data, shown),
-        _handles(methods, paper=any(math.isfinite(claim.paper) for claim in everything)),
+        drawn,
     )
     return figure
 
@@ -97,24 +97,17 @@ def _draw(axes: Axes, own: Sequence[Claim], places: dict[tuple[str, str], float]
         enough = pair.n >= FEW
         if enough:
             axes.plot([pair.low, pair.high], [place, place], color=drawn.colour, linewidth=1.4)
-        face = drawn.colour if enough else "white"
-        axes.plot(
-            [pair.difference],
-            [place],
-            drawn.marker,
-            color=drawn.colour,
-            markerfacecolor=face,
-            markersize=4.5,
-        )
+        (mark,) = axes.plot([pair.difference], [place], drawn.marker, color=drawn.colour)
+        mark.set(markerfacecolor=drawn.colour if enough else "white", markersize=4.5)
         if math.isfinite(claim.paper):
             axes.plot([claim.paper], [place], "d", color="0.25", markersize=5, fillstyle="none")
     counts = {(claim.backbone, claim.aggr): claim.paired.n for claim in own}
     differ = len(set(counts.values())) > 1
+    edge: dict[str, Any] = {"ha": "right", "transform": axes.get_yaxis_transform()}
     for method, place in places.items():
-        if method not in counts:
-            _at_the_edge(axes, place, "no runs yet")
-        elif differ:
-            _at_the_edge(axes, place, f"n = {counts[method]}")
+        if method not in counts or differ:
+            text = f"n = {counts[method]}" if method in counts else "no runs yet"
+            style.grey_text(axes, 0.99, place, text, fontsize=style.SIZE - 2, **edge)
     axes.margins(x=0.08)
     if differ:  # room for the counts
         left, right = axes.get_xlim()
@@ -122,34 +115,3 @@ def _draw(axes: Axes, own: Sequence[Claim], places: dict[tuple[str, str], float]
     axes.grid(axis="x", color="0.92", linewidth=0.6)
     axes.set_axisbelow(True)
     style.labels(axes, "points")
-
-
-def _at_the_edge(axes: Axes, place: float, text: str) -> None:
-    axes.text(
-        0.99,
-        place,
-        text,
-        transform=axes.get_yaxis_transform(),
-        ha="right",
-        va="center",
-        color="0.45",
-        fontsize=style.SIZE - 2,
-    )
-
-
-def _handles(methods: Sequence[tuple[str, str]], *, paper: bool) -> list[Line2D]:
-    aggrs = dict.fromkeys(aggr for _, aggr in methods)
-    diamond = Line2D(
-        [],
-        [],
-        color="0.25",
-        linestyle="none",
-        marker="d",
-        fillstyle="none",
-        markersize=5,
-        label="the paper's difference of means",
-    )
-    drawn = style.handles(aggrs, markers=True)
-    for handle in drawn:
-        handle.set_linestyle("-")
-    return [*drawn, diamond] if paper else drawn

@@ -32,10 +32,6 @@ def depth(evidence: Evidence, request: FigureRequest) -> Figure:
     The runs are those of :mod:`meanmax.study.paper.depth`: hidden activation off, the aggregator
     in every layer except the last, otherwise the published settings. Data sets without runs keep
     an empty panel, and the note names the command that makes the missing runs.
-
-    Args:
-        evidence (Evidence): The runs.
-        request (FigureRequest): One backbone and any data sets.
     """
     name = style.backbone_name(request.backbones[0])
     if request.settings_name != PUBLISHED or request.overrides:
@@ -130,10 +126,6 @@ def _command(evidence: Evidence, request: FigureRequest) -> str:
 def maxness(evidence: Evidence, request: FigureRequest) -> Figure:
     r"""The maxness of every layer, from 0 (mean) to 1 (max): a dot for each split and a bar for
     their median, by method and data set.
-
-    Args:
-        evidence (Evidence): The runs; artefacts are not needed.
-        request (FigureRequest): One backbone and any data sets.
     """
     name = style.backbone_name(request.backbones[0])
     found = {data: _maxness(request.selected(evidence, data), request) for data in request.data}
@@ -157,7 +149,7 @@ def maxness(evidence: Evidence, request: FigureRequest) -> Figure:
         f"{name}: maxness of every layer, {request.settings}",
         "0: the weighted mean of the neighbours; 1: their maximum. Mean over channels; a dot for "
         "each of n splits, the bar is their median. " + style.missing_note(request.data, shown),
-        style.handles(aggrs, markers=True, lines=False),
+        style.handles(aggrs, markers=True, line="none"),
     )
     return figure
 

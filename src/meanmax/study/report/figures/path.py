@@ -25,12 +25,7 @@ CURVES: list[tuple[str, Callable[..., torch.Tensor], float, str]] = [
 
 
 def path(evidence: Evidence | None = None, request: FigureRequest | None = None) -> Figure:
-    r"""One neighbourhood of four values, whose three aggregates rise from its mean to its maximum.
-
-    Args:
-        evidence (Evidence, optional): Not used: the picture needs no runs.
-        request (FigureRequest, optional): Not used.
-    """
+    r"""Three aggregates of four values, which rise from their mean to their maximum."""
     figure = Figure(figsize=(7, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
     _draw(figure.subplots())

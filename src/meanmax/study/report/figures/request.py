@@ -59,9 +59,6 @@ class FigureRequest:
     def named(self, evidence: Evidence) -> FigureRequest:
         r"""Replaces paths among the data by the names that rows have for these graphs: the name
         of their folder or file.
-
-        Args:
-            evidence (Evidence): The rows.
         """
         there = {row.data for row in evidence.rows}
         names = {source: _name(source, there) for source in self.data}
@@ -79,10 +76,6 @@ class FigureRequest:
         The figure's own data sets and backbones are taken if the store has runs of any of them,
         and otherwise all that it has; on other data sets, the backbones that have runs. Of the
         settings of these runs the published ones are taken, or else those that most runs have.
-
-        Args:
-            kind (FigureKind): The figure.
-            evidence (Evidence): The rows.
         """
         rows = [
             row
@@ -99,9 +92,9 @@ class FigureRequest:
         counts = Counter(row.settings_name for row in rows if row.backbone in backbones)
         settings = self.settings_name
         if settings is None:
-            (settings, _), *_ = [*counts.most_common(1), (PUBLISHED, 0)]
-            if PUBLISHED in counts or kind.published:
-                settings = PUBLISHED
+            settings = PUBLISHED
+            if counts and PUBLISHED not in counts and not kind.published:
+                settings = counts.most_common(1)[0][0]
         return replace(self, data=data, backbones=backbones, settings_name=settings)
 
     def selected(self, evidence: Evidence, data: str, scheme: str | None = None) -> Selected:
@@ -110,25 +103,14 @@ class FigureRequest:
         return evidence.selected(data, name, self.overrides, scheme)
 
     def command(self, evidence: Evidence, *more: str) -> str:
-        r"""The command that makes the runs.
-
-        Args:
-            evidence (Evidence): The rows, which tell the store.
-            *more (str): Further options.
-        """
+        r"""The command that makes the runs."""
         return " && ".join(
             shlex.join([*words, *more, *self._options(evidence, settings, store)])
             for words, settings, store in self._commands()
         )
 
     def missing(self, evidence: Evidence, what: str, *more: str) -> NothingToShow:
-        r"""The error that says which runs are missing and which command makes them.
-
-        Args:
-            evidence (Evidence): The rows.
-            what (str): What is missing.
-            *more (str): Further options of the command.
-        """
+        r"""The error that says what is missing, and the command that makes it."""
         own = {row.settings_name for row in evidence.rows if row.data in self.data}
         others = [name for name in NAMES if name in own - {self.settings_name}]
         there = "".join(f"; there are runs with --settings {name}" for name in others)

@@ -7,51 +7,21 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Container, Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-OKABE_ITO = (
-    "#0072B2",  # blue
-    "#E69F00",  # orange
-    "#009E73",  # green
-    "#CC79A7",  # pink
-    "#56B4E9",  # light blue
-    "#D55E00",  # vermilion
-    "#F0E442",  # yellow
-    "#444444",
-)
+from meanmax.study.paper.tables import SETS
+
+# Palettes that colour-blind readers can distinguish, by Okabe and Ito and by Tol (muted).
+OKABE_ITO = "#0072B2 #E69F00 #009E73 #CC79A7 #56B4E9 #D55E00 #F0E442 #444444".split()
 TOL_MUTED = (
-    "#332288",
-    "#88CCEE",
-    "#44AA99",
-    "#117733",
-    "#999933",
-    "#DDCC77",
-    "#CC6677",
-    "#882255",
-    "#AA4499",
-    "#777777",
+    "#332288 #88CCEE #44AA99 #117733 #999933 #DDCC77 #CC6677 #882255 #AA4499 #777777".split()
 )
-DATA_NAMES = {
-    "cora": "Cora",
-    "citeseer": "Citeseer",
-    "pubmed": "Pubmed",
-    "photo": "Photo",
-    "computers": "Computers",
-    "ppi": "PPI",
-}
-BACKBONE_NAMES = {
-    "gcn": "GCN",
-    "masked_gcn": "Masked GCN",
-    "gat": "GAT",
-    "cat": "CAT",
-    "sage": "GraphSAGE",
-    "gin": "GIN",
-}
+BACKBONE_NAMES = {"masked_gcn": "Masked GCN", "sage": "GraphSAGE"}
 LONGEST = 24
 r"""The longest name of a data set above a panel."""
 
@@ -86,15 +56,17 @@ def method_style(aggr: str) -> MethodStyle:
 
 
 def data_name(data: str) -> str:
-    r"""The name of a data set in print, escaped and shortened."""
-    return DATA_NAMES.get(
-        data, escaped(data if len(data) <= LONGEST else f"{data[: LONGEST - 1]}…")
-    )
+    r"""The name of a data set in print; that of a user's own data is escaped and shortened."""
+    if data in SETS:
+        return data.capitalize()
+    if data == "ppi":
+        return "PPI"
+    return escaped(data if len(data) <= LONGEST else f"{data[: LONGEST - 1]}…")
 
 
 def backbone_name(backbone: str) -> str:
     r"""The name of a backbone in print."""
-    return BACKBONE_NAMES.get(backbone, backbone)
+    return BACKBONE_NAMES.get(backbone, backbone.upper())
 
 
 def escaped(text: str) -> str:
@@ -197,31 +169,31 @@ def fitting(labels: Sequence[str], width: float) -> int:
     return max(1, int(width / max(columns)))
 
 
+def grey_text(axes: Axes, x: float, y: float, text: str, **options: Any) -> None:
+    r"""A remark in a panel."""
+    axes.text(x, y, text, va="center", color="0.45", **{"fontsize": SIZE, **options})
+
+
 def absent(axes: Axes, text: str = "no runs yet") -> None:
     r"""Text in a panel that has nothing to show."""
-    axes.text(
-        0.5,
-        0.5,
-        text,
-        ha="center",
-        va="center",
-        transform=axes.transAxes,
-        color="0.45",
-        fontsize=SIZE,
-    )
+    grey_text(axes, 0.5, 0.5, text, ha="center", transform=axes.transAxes)
 
 
-def handles(aggrs: Iterable[str], *, markers: bool = False, lines: bool = True) -> list[Line2D]:
-    r"""Legend handles of aggregators."""
+def handle(label: str, **options: Any) -> Line2D:
+    r"""One entry of a legend."""
+    return Line2D([], [], label=label, **{"markersize": 4, "linestyle": "none", **options})
+
+
+def handles(
+    aggrs: Iterable[str], *, markers: bool = False, line: str | None = None
+) -> list[Line2D]:
+    r"""Legend entries of aggregators, with their own lines or another one for all."""
     return [
-        Line2D(
-            [],
-            [],
+        handle(
+            method.label,
             color=method.colour,
-            linestyle=method.line if lines else "none",
+            linestyle=line or method.line,
             marker=method.marker if markers else "none",
-            markersize=4,
-            label=method.label,
         )
         for method in map(method_style, aggrs)
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -37,11 +38,6 @@ def tsne(evidence: Evidence, request: FigureRequest) -> Figure:
     the test score under each panel.
 
     Coordinates are computed once and cached in the store.
-
-    Args:
-        evidence (Evidence): A store with the embeddings of the runs.
-        request (FigureRequest): One backbone and one data set; for a user's own graph with its
-            source.
     """
     request = replace(request, backbones=request.backbones[:1], data=request.data[:1])
     backbone, data = style.backbone_name(request.backbones[0]), request.data[0]
@@ -125,32 +121,20 @@ def _panel(
     colours, markers = _styles(count)
     bare = y < 0
     size = 2.5 if len(y) > 2000 else 6 if len(y) > 500 else 14
-    axes.scatter(points[bare, 0], points[bare, 1], s=1, color="0.8", linewidths=0, rasterized=True)
+    flat: dict[str, Any] = {"linewidths": 0, "rasterized": True}
+    axes.scatter(points[bare, 0], points[bare, 1], s=1, color="0.8", **flat)
     # In random order, since drawing one class after another would hide the first ones.
     order = np.random.default_rng(0).permutation(np.flatnonzero(~bare))
     for marker in dict.fromkeys(markers):
         own = order[[markers[y[node]] == marker for node in order]]
         if own.size:
-            axes.scatter(
-                points[own, 0],
-                points[own, 1],
-                s=size,
-                c=[colours[y[node]] for node in own],
-                marker=marker,
-                linewidths=0,
-                rasterized=True,
-            )
+            shown = [colours[y[node]] for node in own]
+            axes.scatter(points[own, 0], points[own, 1], size, shown, marker=marker, **flat)
+    box = {"boxstyle": "round,pad=0.12", "fc": "white", "ec": "none", "alpha": 0.75}
+    text: dict[str, Any] = {"fontsize": style.SIZE - 1, "ha": "center", "va": "center", "bbox": box}
     for label in np.unique(y[~bare]) if count <= NAMED else ():
         x, height = _middle(points[y == label])
-        axes.text(
-            x,
-            height,
-            f"{label + 1}",
-            fontsize=style.SIZE - 1,
-            ha="center",
-            va="center",
-            bbox={"boxstyle": "round,pad=0.12", "fc": "white", "ec": "none", "alpha": 0.75},
-        )
+        axes.text(x, height, f"{label + 1}", **text)
     axes.set_aspect("equal", adjustable="datalim")
     score = silhouette_of(evidence.derived, row.key, y, embedding)
     compact = "–" if math.isnan(score) else f"{score:.3f}".replace("-", "−")
@@ -177,7 +161,7 @@ def _legend(names: tuple[str, ...]) -> tuple[list[Line2D], int]:
     r"""A handle for each class, and how many columns of them fit above two panels."""
     listed = [f"{k + 1} {style.escaped(name)}"[:32] for k, name in enumerate(names)]
     drawn = [
-        Line2D([], [], color=colour, marker=marker, linestyle="none", markersize=4, label=label)
+        style.handle(label, color=colour, marker=marker)
         for colour, marker, label in zip(*_styles(len(names)), listed, strict=True)
     ]
     return drawn, max(1, min(len(drawn), 90 // (max(map(len, listed)) + 6)))
