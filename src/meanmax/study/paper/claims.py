@@ -24,7 +24,7 @@ class Claim:
         paper (float): The paper's difference of means, in points.
         paired (Paired): Ours, paired over splits.
         adjusted_p (float): The p-value, corrected for the aggregators of one comparison.
-        reachable_p (float): The smallest such value that so many splits can give.
+        reachable_p (float): The smallest such value that its number of splits allows.
         one_split (bool): Whether the runs are seeds on one split.
         holds (str): The judgement of :class:`~meanmax.study.stats.comparison.Line`.
     """

@@ -59,9 +59,6 @@ def overrides(layers: int) -> dict[str, Any]:
     Example:
         >>> overrides(4)
         {'layers': 4, 'activation': 'none', 'nonlinear': 'hidden'}
-
-    Args:
-        layers (int): The depth.
     """
     return {"layers": layers, "activation": "none", "nonlinear": "hidden"}
 
@@ -128,9 +125,6 @@ def comparable(points: Sequence[Depth]) -> list[Depth]:
         >>> late = Depth("cora", "none", 8, (75.0,), 0, (1,))
         >>> [point.scores for point in comparable([whole, late])]
         [(76.0,), (75.0,)]
-
-    Args:
-        points (sequence): Methods at depths, all on one data set.
     """
     there = [point for point in points if point.scores]
     counts = Counter(seed for point in there for seed in point.splits)

@@ -60,11 +60,7 @@ def paper_value(table: int, backbone: str, aggr: str, data: str) -> Published | 
 
 
 def paper_heading(table: int) -> Heading:
-    r"""The task and the metric of a table.
-
-    Args:
-        table (int): 2, 3 or 4.
-    """
+    r"""The task and the metric of a table."""
     return Heading(_table(table)["task"], _table(table)["metric"])
 
 
@@ -213,15 +209,7 @@ def table(
 
 
 def cell_of(number: int, backbone: str, aggr: str, data: str, rows: Sequence[Row]) -> Cell:
-    r"""The cell of one method on one data set.
-
-    Args:
-        number (int): 2, 3 or 4.
-        backbone (str): The backbone.
-        aggr (str): The aggregator.
-        data (str): The data set.
-        rows (sequence): Its runs, one for each split.
-    """
+    r"""The cell of one method on one data set."""
     values = scores(rows, METRIC[number])
     mean, std = mean_and_std(values.values())
     paper = paper_value(number, backbone, aggr, "ppi" if data == "ppi-go" else data)

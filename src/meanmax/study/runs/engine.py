@@ -172,11 +172,6 @@ def attempt(function: Callable[[T], R], task: T, threads: int) -> Outcome[R]:
         Outcome(result=3, error=None)
         >>> attempt(abs, "three", threads=1).error
         TypeError("bad operand type for abs(): 'str'")
-
-    Args:
-        function (callable): Called with the task.
-        task: Its argument.
-        threads (int): Threads of PyTorch and of the compiled kernels.
     """
     import torch
 

@@ -89,21 +89,13 @@ _ended: deque[float] = deque(maxlen=1)  # when the last run of this process ende
 
 
 def was_idle(threads: int) -> bool:
-    r"""Whether the load is no higher than the runs that this process has made explain.
-
-    Args:
-        threads (int): The number of threads of those runs.
-    """
+    r"""Whether the load is no higher than the runs that this process has made explain."""
     recent = _ended and time.monotonic() - _ended[-1] < MEMORY
     return _is_explained(threads if recent else 0)
 
 
 def is_idle(threads: int) -> bool:
-    r"""Whether the load is no higher than the present run explains.
-
-    Args:
-        threads (int): The number of its threads.
-    """
+    r"""Whether the load is no higher than the present run explains."""
     return _is_explained(threads)
 
 
@@ -130,11 +122,7 @@ def revision(row: Row) -> str:
 
 
 def revision_notes(rows: Sequence[Row]) -> list[str]:
-    r"""Sentences about rows that different code made; none if it was the same for all.
-
-    Args:
-        rows (sequence): The rows of one table.
-    """
+    r"""Sentences about rows that different code made; none if it was the same for all."""
     notes = []
     made = Counter(revision(row) for row in rows)
     if len(made) > 1:

@@ -78,11 +78,7 @@ class Plan:
     overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def tasks(self, dataset: Dataset) -> list[Task]:
-        r"""The runs, split by split, so that an unfinished table can already be compared.
-
-        Args:
-            dataset (Dataset): The loaded data.
-        """
+        r"""The runs, split by split, so that an unfinished table can already be compared."""
         from meanmax.data import fingerprint, make_split
         from meanmax.data.splits import default_scheme
 
@@ -158,12 +154,7 @@ def _absolute(scheme: str | None) -> str | None:
 
 
 def check_splits(tasks: Sequence[Task], dataset: Dataset) -> None:
-    r"""Raises a :class:`DataError` if a split has no validation or no test nodes.
-
-    Args:
-        tasks (sequence): Runs on one data set.
-        dataset (Dataset): The data.
-    """
+    r"""Raises a :class:`DataError` if a split has no validation or no test nodes."""
     from meanmax.data import DataError, make_split
 
     for scheme, seed in {(task.scheme, task.spec.split_seed) for task in tasks}:
@@ -178,12 +169,7 @@ def check_splits(tasks: Sequence[Task], dataset: Dataset) -> None:
 
 
 def check_methods(tasks: Sequence[Task], dataset: Dataset) -> None:
-    r"""Raises a :class:`SettingsError` if a method cannot be built or trained with its settings.
-
-    Args:
-        tasks (sequence): Runs on one data set.
-        dataset (Dataset): The data.
-    """
+    r"""Raises a :class:`SettingsError` if a method cannot be built or trained with its settings."""
     import torch
 
     from meanmax.graph import Graph

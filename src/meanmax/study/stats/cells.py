@@ -95,11 +95,7 @@ class CellOfRows:
 
 
 def cells(rows: Iterable[Row]) -> list[CellOfRows]:
-    r"""Groups rows into cells, sorted by data, backbone, aggregator and settings.
-
-    Args:
-        rows (iterable): Any rows.
-    """
+    r"""Groups rows into cells, sorted by data, backbone, aggregator and settings."""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         settings = json.dumps(row.settings, sort_keys=True)

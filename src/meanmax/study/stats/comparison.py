@@ -42,7 +42,7 @@ class Line:
         seconds (float): The median training time.
         alone (bool): Whether no run shared the machine with others.
         errors (list): The distinct errors.
-        reachable_p (float): The smallest adjusted p-value that so many splits can give.
+        reachable_p (float): The smallest adjusted p-value that its number of splits allows.
     """
 
     aggr: str

@@ -96,9 +96,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     Example:
         >>> holm([0.04, 0.01, float("nan"), 0.03])
         [0.06, 0.03, nan, 0.06]
-
-    Args:
-        p_values (sequence): The p-values of a family of tests, in any order.
     """
     wrong = [p for p in p_values if not (math.isnan(p) or 0 <= p <= 1)]
     if wrong:
@@ -116,9 +113,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def smallest_p(n: int) -> float:
     r"""The smallest two-sided p-value that the exact test can reach from :obj:`n` differing
     splits, :math:`2^{1-n}`, when all differences have the same sign; NaN for none.
-
-    Args:
-        n (int): The number of splits with a difference.
     """
     return 2.0 ** (1 - n) if n > 0 else math.nan
 
@@ -130,9 +124,6 @@ def reachable(family: Sequence[Paired]) -> list[float]:
     Example:
         >>> reachable([paired([2.0, 3.0, 4.0], [1.0, 1.0, 1.0])] * 2)
         [0.5, 0.5]
-
-    Args:
-        family (sequence): Comparisons that are adjusted together.
     """
     return holm(
         [math.nan if math.isnan(pair.p) else smallest_p(pair.n - pair.ties) for pair in family]

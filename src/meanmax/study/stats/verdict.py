@@ -27,11 +27,7 @@ def unit_of(one_split: bool) -> str:
 
 
 def verdict(comparison: Comparison) -> str:
-    r"""The :func:`findings`, and how cautiously to read them.
-
-    Args:
-        comparison (Comparison): The comparison.
-    """
+    r"""The :func:`findings`, and how cautiously to read them."""
     text = findings(comparison)
     return text if comparison.one_split else f"{text} {CAVEAT}"
 
@@ -41,9 +37,6 @@ def findings(comparison: Comparison) -> str:
 
     An aggregator is better if its interval lies above 0 *and* its adjusted p-value is below 0.05,
     and worse likewise.
-
-    Args:
-        comparison (Comparison): The comparison.
     """
     unit, baseline = unit_of(comparison.one_split), comparison.baseline
     reference = next((line for line in comparison.lines if line.aggr == baseline), None)

@@ -233,11 +233,7 @@ def check_curves(path: Path) -> None:
 
 
 def read_curves(path: Path) -> dict[str, Artefact]:
-    r"""Reads what :func:`export_curves` wrote: arrays by name for the key of each run.
-
-    Args:
-        path (Path): The file.
-    """
+    r"""Reads what :func:`export_curves` wrote: arrays by name for the key of each run."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq

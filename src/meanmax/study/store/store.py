@@ -111,7 +111,7 @@ def reported(path: Path) -> Iterator[None]:
         elif "readonly" in text or "unable to open" in text:
             advice = "choose a folder that you may write to"
         elif "I/O" in text:
-            advice = "see to the disk and run the same command again; finished runs are kept"
+            advice = "check the disk and run the same command again; finished runs are kept"
         else:
             advice = (
                 "take it from a backup, or move it away; the same command, or `meanmax results "
@@ -128,11 +128,7 @@ def reported(path: Path) -> Iterator[None]:
 
 
 class ProcessLock:
-    r"""A locked file that shows other processes that this one is alive.
-
-    Args:
-        folder (Path): The folder of locks.
-    """
+    r"""A locked file that shows other processes that this one is alive."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -209,7 +205,7 @@ class Store:
         return {key for key, _ in listed} - bare
 
     def failures(self) -> dict[str, int]:
-        r"""The number of attempts at each run of which all attempts failed."""
+        r"""The number of attempts at each run that only ever failed."""
         query = (
             'SELECT "key", count(*) FROM runs GROUP BY "key" HAVING count(*) = '
             "sum(status = 'failed')"
