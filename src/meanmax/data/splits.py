@@ -114,7 +114,7 @@ def _citation(dataset: Dataset, seed: int) -> Split:
     (train, _), rest = _take_by_class(dataset, seed, lambda size: 20, lambda size: 0)
     if rest.size < 1500:
         raise DataError(
-            f"scheme 'citation' needs 1500 labelled nodes beside the training nodes "
+            f"scheme 'citation' needs 1500 labelled nodes besides the training nodes "
             f"(got {rest.size} in '{dataset.name}'); use 'balanced'"
         )
     return checked_split(dataset, [train, rest[:500], rest[500:1500]], f"citation, seed {seed}")
@@ -283,7 +283,7 @@ def _nodes(array: np.ndarray, what: str, size: int, seed: int) -> np.ndarray:
     fits = array.shape == (size,) and array.dtype.kind in "biuf" and np.isin(array, (0, 1)).all()
     if is_mask and not fits:
         raise DataError(f"'{what}' must hold masks of {size} nodes, true or false for each")
-    # As node numbers, so many zeros and ones would repeat a node.
+    # As node numbers, this many zeros and ones would repeat a node.
     return np.flatnonzero(array) if is_mask or (fits and size > 2) else array
 
 

@@ -1,1 +1,1 @@
-r"""Readers of the benchmarks and of data that comes with libraries."""
+r"""Readers of the benchmarks, and data sets that other libraries contain or that are generated."""

@@ -1,4 +1,4 @@
-r"""Planetoid's eight files of a citation graph."""
+r"""Cora, Citeseer and Pubmed: Planetoid's files, and Cora's original text files."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _MOST_GAPS = 1000  # of the test ids; Citeseer has 15
 class Citations(NamedTuple):
     r"""A citation graph as released, before preparation."""
 
-    x: Any
-    y: np.ndarray
+    x: Any  # csr_array, the words of each paper
+    y: np.ndarray  # its class, -1 if none is known
     source: np.ndarray
     target: np.ndarray
     split: Split
 
 
 def read_planetoid(name: str, files: dict[str, bytes]) -> Citations:
-    r"""Puts the rows of the test nodes where :obj:`test.index` says. An id that is missing there
-    (15 in Citeseer) is a node without words and without label.
+    r"""Reads the eight files :obj:`ind.NAME.*`. The rows of test nodes go where :obj:`test.index`
+    says; an id that is missing there (15 in Citeseer) is a node without words and label.
     """
     parts = {key.removeprefix(f"ind.{name}."): content for key, content in files.items()}
     with refusing(f"ind.{name}.*", "get the eight files again"):
@@ -117,7 +117,7 @@ _TRAINED, _FIRST_TEST = 140, 1708
 
 
 def read_cora_text(content: bytes, cites: bytes) -> Citations:
-    r"""Reads both files into Planetoid's order of nodes."""
+    r"""Reads :obj:`cora.content` and :obj:`cora.cites` into Planetoid's order of nodes."""
     with refusing("cora.content"):
         papers = [line.split(b"\t") for line in content.decode("ascii").encode().splitlines()]
         place = _places(papers)
@@ -161,8 +161,8 @@ _NOTES = (
 
 
 def read_citation(name: str, files: dict[str, bytes]) -> Dataset:
-    r"""Prepares a citation graph: rows of features sum to 1, each edge stands once for each
-    direction, nobody cites himself. Nodes are in Planetoid's order, whichever files they are from.
+    r"""Prepares a citation graph: rows of features sum to 1, each edge is stored once in each
+    direction, self-loops are removed. Nodes are in Planetoid's order for both kinds of files.
     """
     if "cora.content" in files:
         raw = read_cora_text(files["cora.content"], files["cora.cites"])

@@ -14,14 +14,14 @@ from meanmax.data.dataset import Dataset
 from meanmax.data.matrices import standardise, undirected
 
 NEIGHBOURS = 10
-r"""Each node is joined to so many nearest others; an edge stands if either end chose the other."""
+r"""The number of nearest neighbours that each node is joined to; edges are undirected."""
 
 
 def nearest_neighbours(
     points: np.ndarray, k: int, metric: Literal["cosine", "euclidean"]
 ) -> Tensor:
-    r"""Joins each point and its :obj:`k` nearest others, undirected. Of points that are equally
-    far, to ten digits, the first come first.
+    r"""Joins each point and its :obj:`k` nearest neighbours, undirected. Distances are compared to
+    ten digits; ties go to the lower index.
     """
     distance = cdist(points, points, metric).round(10)
     np.fill_diagonal(distance, np.inf)

@@ -25,24 +25,38 @@ def sbm(
     signal: float = 1.0,
     seed: int = 0,
 ) -> Dataset:
-    r"""Draws a stochastic block model: blocks are the classes, as equal in size as can be, in a
-    random order of nodes. An edge has one end drawn uniformly; the other lies in the same block
-    with probability :obj:`homophily`, in any other block otherwise. Features of class :math:`c`
-    are :math:`\mathcal{N}(s\,m_c, I)` with a random unit vector :math:`m_c`.
+    r"""Draws a stochastic block model. Blocks are classes of nearly equal size, nodes are in random
+    order. One end of an edge is drawn uniformly; the other is in the same block with
+    probability :obj:`homophily`, and in any other block otherwise. Features of class :math:`c` are
+    :math:`\mathcal{N}(s\,m_c, I)` with a random unit vector :math:`m_c`.
 
-    The number of edges is exact: pairs that come twice and self-loops are drawn anew. The peak of
-    memory is about 75 bytes for each edge, of which the result keeps 32.
+    The number of edges is exact: repeated pairs and self-loops are drawn again. Peak memory is
+    about 75 bytes per edge, of which the result keeps 32.
 
     Args:
-        nodes (int): How many nodes. (default: 1000)
-        edges (int): How many undirected edges, at most 10⁸. (default: 10,000)
-        classes (int): How many blocks. (default: 4)
-        features (int): How many features. (default: 16)
+        nodes (int): The number of nodes. (default: 1000)
+        edges (int): The number of undirected edges, at most 10⁸. (default: 10,000)
+        classes (int): The number of blocks. (default: 4)
+        features (int): The number of features. (default: 16)
         homophily (float): The expected share of edges within blocks. (default: 0.8)
         signal (float): The length :math:`s` of a class's mean. (default: 1)
-        seed (int): Fixes everything. (default: 0)
+        seed (int): The seed. (default: 0)
     """
-    _check(nodes, edges, classes, features, homophily, signal, seed)
+    bounds = {
+        "classes": (classes, 2, 10_000),
+        "nodes": (nodes, 3 * classes, 2**31 - 1),
+        "edges": (edges, 0, min(_MOST_EDGES, nodes * (nodes - 1) // (4 * classes))),
+        "features": (features, 1, 100_000),
+        "homophily": (homophily, 0.0, 1.0),
+        "signal": (signal, 0.0, 1e6),
+        "seed": (seed, 0, 2**63),
+    }
+    for name, (value, low, high) in bounds.items():
+        if not low <= value <= high:
+            hint = "; more would leave blocks nearly complete" if name == "edges" else ""
+            raise DataError(
+                f"'{name}' of 'sbm' must lie between {low:,} and {high:,} (got {value:,}){hint}"
+            )
     random = np.random.default_rng(seed)
     label = random.permutation(np.arange(nodes) % classes)
     keys = _draw_edges(random, label, classes, edges, homophily)
@@ -74,32 +88,6 @@ def sbm_from_options(options: str) -> Dataset:
     return sbm(**arguments)  # type: ignore[arg-type]
 
 
-def _check(
-    nodes: int,
-    edges: int,
-    classes: int,
-    features: int,
-    homophily: float,
-    signal: float,
-    seed: int,
-) -> None:
-    bounds = {
-        "classes": (classes, 2, 10_000),
-        "nodes": (nodes, 3 * classes, 2**31 - 1),
-        "edges": (edges, 0, min(_MOST_EDGES, nodes * (nodes - 1) // (4 * classes))),
-        "features": (features, 1, 100_000),
-        "homophily": (homophily, 0.0, 1.0),
-        "signal": (signal, 0.0, 1e6),
-        "seed": (seed, 0, 2**63),
-    }
-    for name, (value, low, high) in bounds.items():
-        if not low <= value <= high:
-            hint = "; more would leave blocks nearly complete" if name == "edges" else ""
-            raise DataError(
-                f"'{name}' of 'sbm' must lie between {low:,} and {high:,} (got {value:,}){hint}"
-            )
-
-
 def _draw_edges(
     random: np.random.Generator, label: np.ndarray, classes: int, edges: int, homophily: float
 ) -> np.ndarray:
@@ -126,7 +114,7 @@ def _draw_pairs(
     first = random.integers(label.size, size=size)
     block = label[first]
     other = random.integers(start.size - 2, size=size)
-    other += other >= block  # any block but one's own
+    other += other >= block  # any block but the own one
     block = np.where(random.random(size) < homophily, block, other)
     second = members[random.integers(start[block], start[block + 1])]
     low, high = np.minimum(first, second), np.maximum(first, second)

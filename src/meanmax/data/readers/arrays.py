@@ -390,7 +390,7 @@ def _load_tensors(data: bytes, diagnostics: Diagnostics) -> dict[Any, Any]:
 
 
 def _refuse_objects(reason: str, diagnostics: Diagnostics) -> None:
-    """torch's own message explains how to run what it refuses, which nobody should do."""
+    """torch's own message explains how to run what it refuses, which is not for users."""
     if "weights_only" in reason:
         name = re.search(r"(?:GLOBAL|class|function)[: ]+([\w.]*\w)", reason)
         shown = f" ({name[1][:100]})" if name else ""

@@ -205,9 +205,9 @@ def _check_labels(nodes: NodeColumns) -> None:
         diagnostics.error(f"all labels are the one class {name!r}", advice)
     total = int(counts.sum())
     if counts.max() == 1 and total > 1:  # Gephi and others call the displayed name a label
-        tell = diagnostics.error if total > PER_CLASS else diagnostics.note
+        add = diagnostics.error if total > PER_CLASS else diagnostics.note
         message = f"each of {total:,} labels occurs at one node only, like a name and not a class"
-        tell(message, "if it is what a program displays, rename it, and call the class 'label'")
+        add(message, "if it is what a program displays, rename it, and call the class 'label'")
     if nodes.split is None:
         _note_small_classes(nodes, counts)
 

@@ -45,7 +45,7 @@ def role(name: str) -> str:
 
 
 def read_nodes(table: Table) -> NodeColumns:
-    r"""Reads nodes. The names of the columns tell their roles: :obj:`id`, :obj:`label` or several
+    r"""Reads nodes. The names of the columns give their roles: :obj:`id`, :obj:`label` or several
     :obj:`label_...`, :obj:`split`; all others are features.
     """
     by_role: dict[str, list[str]] = {"id": [], "label": [], "split": [], "feature": []}
@@ -303,7 +303,7 @@ def _similar(name: str, nodes: Any) -> str:
     other = name.split(".")[0] if re.fullmatch(r"-?[0-9]+\.0+", name) else f"{name}.0"
     if not name or pc.index(nodes, pa.scalar(other, LARGE)).as_py() < 0:
         return ""
-    return f", but {other[:60]!r} is: write identifiers alike in both files"
+    return f", but {other[:60]!r} is: write identifiers in the same way in both files"
 
 
 def _read_weight(table: Table) -> np.ndarray:
@@ -316,6 +316,6 @@ def _read_weight(table: Table) -> np.ndarray:
         point = ", written with a decimal point" if has_decimal_comma(cell) else ""
         return f"the weight must be a finite number >= 0{point} (got {got})"
 
-    advice = "correct the weight, or remove the column to weigh all edges alike"
+    advice = "correct the weight, or remove the column for equal weights"
     table.each(np.flatnonzero(wrong), describe, advice)
     return np.where(wrong, np.float32(1), weight)

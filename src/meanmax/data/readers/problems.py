@@ -132,7 +132,7 @@ class Diagnostics:
             self.fail(f"is not a readable {kind} ({reason_of(error)})", advice)
 
     def check_size(self, size: int) -> None:
-        r"""Fails if so many bytes would fill more than half of the memory."""
+        r"""Fails if this number of bytes would fill more than half of the memory."""
         if size > memory() // 2:
             self.fail(
                 f"takes {size:,} bytes unpacked, more than half of this machine's memory",

@@ -23,7 +23,7 @@ pc = optional("pyarrow.compute", _FEATURE)
 
 GOOD, MISSING, TEXT = 0, 1, 2
 LARGE = pa.large_string()  # the strings of a column may exceed 2 GiB
-EXACT = {16: 2**11, 32: 2**24, 64: 2**53}  # floats of so many bits hold all integers below
+EXACT = {16: 2**11, 32: 2**24, 64: 2**53}  # floats of this many bits hold all integers below
 BLOCK = 1 << 22
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT96": 12}  # other numbers and texts have 8
 
