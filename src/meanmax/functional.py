@@ -286,7 +286,7 @@ def tilted(
     edge = as_weight(edge_weight, graph, features)
     flat = features.flat
     origin = as_origin(mu, graph, features)
-    if origin is None and spec.has_mu and sign == "shift":
+    if origin is None and spec.has_mu and sign == "shift" and not graph.holds_all_nodes:
         origin = as_origin(graph.minimum(flat), graph, features)
     if sign == "abs":
         if origin is not None:

@@ -37,16 +37,22 @@ ERRORS = {
     "negative size": (build(EDGES, -1), r"non-negative integer or a pair .* \(got -1\)"),
     "fractional size": (build(EDGES, 3.5), r"\(got 3.5\)"),
     "three sizes": (build(EDGES, (3, 3, 3)), r"\(got \(3, 3, 3\)\)"),
-    "few weights": (build(EDGES, weight=torch.ones(2)), r"\[3\] or \[3, heads\].*\(got \[2\]\)"),
-    "cubic weights": (build(EDGES, weight=torch.ones(3, 1, 1)), r"\(got \[3, 1, 1\]\)"),
-    "negative weight": (build(EDGES, weight=[1.0, -2.0, 0.0]), r"negative \(got -2\)"),
-    "NaN weight": (build(EDGES, weight=[1.0, float("nan"), 0.0]), r"finite \(got NaN\)"),
-    "infinite weight": (build(EDGES, weight=[1.0, float("inf"), 0.0]), r"finite \(got inf\)"),
+    "few weights": (
+        build(EDGES, edge_weight=torch.ones(2)),
+        r"\[3\] or \[3, heads\].*\(got \[2\]\)",
+    ),
+    "cubic weights": (build(EDGES, edge_weight=torch.ones(3, 1, 1)), r"\(got \[3, 1, 1\]\)"),
+    "negative weight": (build(EDGES, edge_weight=[1.0, -2.0, 0.0]), r"negative \(got -2\)"),
+    "NaN weight": (build(EDGES, edge_weight=[1.0, float("nan"), 0.0]), r"finite \(got NaN\)"),
+    "infinite weight": (build(EDGES, edge_weight=[1.0, float("inf"), 0.0]), r"finite \(got inf\)"),
     "complex weight": (
-        build(EDGES, weight=torch.ones(3) + 1j),
+        build(EDGES, edge_weight=torch.ones(3) + 1j),
         "real numbers .got torch.complex64",
     ),
-    "weight elsewhere": (build(EDGES, weight=torch.ones(3, device="meta")), "device cpu .got meta"),
+    "weight elsewhere": (
+        build(EDGES, edge_weight=torch.ones(3, device="meta")),
+        "device cpu .got meta",
+    ),
     "unknown normalize": (build(EDGES, normalize="both"), "None, 'sym' or 'row' .got 'both'"),
     "unknown self_loops": (build(EDGES, self_loops="keep"), "'add' or 'replace' .got 'keep'"),
     "rectangular sym": (build(EDGES, (3, 4), normalize="sym"), "got 3 source and 4 target.*'row'"),
@@ -111,15 +117,15 @@ def test_arrays_and_lists_are_edges():
 def test_arrays_and_lists_are_weights():
     array = np.array([0.5, 0.0, 2.0])
     array.setflags(write=False)
-    weight = Graph.from_edge_index(EDGES, weight=array).edge_weight
+    weight = Graph.from_edge_index(EDGES, edge_weight=array).edge_weight
     assert weight.dtype == torch.float64
     assert weight.tolist() == array.tolist()
-    assert Graph.from_edge_index(EDGES, weight=array.tolist()).weight.dtype == torch.float32
+    assert Graph.from_edge_index(EDGES, edge_weight=array.tolist()).weight.dtype == torch.float32
 
 
 @pytest.mark.parametrize("weight", [torch.tensor([1, 0, 1]), torch.tensor([True, False, True])])
 def test_integer_weights_become_floating(weight):
-    graph = Graph.from_edge_index(EDGES, weight=weight)
+    graph = Graph.from_edge_index(EDGES, edge_weight=weight)
     assert graph.edge_weight.dtype == torch.get_default_dtype()
     assert graph.edge_weight.tolist() == [1.0, 0.0, 1.0]
 

@@ -24,8 +24,8 @@ def test_data():
     assert Graph.from_data(data).num_nodes == 4
     assert torch.equal(Graph.from_data(data).edge_index, EDGES)
     assert torch.equal(Graph.from_data(data).edge_weight, WEIGHT)
-    assert torch.equal(Graph.from_data(data, weight="half").edge_weight, WEIGHT / 2)
-    assert Graph.from_data(data, weight=None).weight is None
+    assert torch.equal(Graph.from_data(data, edge_weight="half").edge_weight, WEIGHT / 2)
+    assert Graph.from_data(data, edge_weight=None).weight is None
     del data.edge_weight
     assert Graph.from_data(data).weight is None
     looped = Graph.from_data(data, normalize="row", self_loops=True)
@@ -51,7 +51,7 @@ def test_data_errors():
     with pytest.raises(ValueError, match=r"no 'edge_index' \(it has \['x'\]\)"):
         Graph.from_data(Data(x=torch.ones(2, 1)))
     with pytest.raises(ValueError, match=r"no edge weights 'cost' \(it has \['edge_index'"):
-        Graph.from_data(Data(edge_index=EDGES, num_nodes=3), weight="cost")
+        Graph.from_data(Data(edge_index=EDGES, num_nodes=3), edge_weight="cost")
 
 
 FORMATS = ["coo", "csr", "csc", "lil", "dok", "bsr"]
@@ -111,7 +111,7 @@ def test_networkx_equals_its_own_matrix(kind, weight):
     given.add_nodes_from("dcba")
     edges = [("a", "b", 2.0), ("b", "a", 3.0), ("b", "c", 0.5), ("c", "c", 4.0), ("b", "c", 1.0)]
     given.add_weighted_edges_from(edges, weight="cost")
-    graph = Graph.from_networkx(given, weight=weight)
+    graph = Graph.from_networkx(given, edge_weight=weight)
     expected = networkx.to_numpy_array(given, weight=weight, multigraph_weight=sum)
     assert (graph.weight is None) == (weight is None)
     np.testing.assert_array_equal(dense(graph), expected)
@@ -128,4 +128,4 @@ def test_networkx_without_edges_and_options():
 def test_networkx_missing_weight():
     given = networkx.Graph([("a", "b")])
     with pytest.raises(ValueError, match="the edge 'a' -> 'b' has no attribute 'cost'"):
-        Graph.from_networkx(given, weight="cost")
+        Graph.from_networkx(given, edge_weight="cost")

@@ -105,8 +105,8 @@ MALFORMED = {
         "0 1\n-2 0\n",
         r"source indices must not be negative \(got -2\)",
     ),
-    "a negative weight": ("0 1 1\n2 0 -1\n", r"'weight' must not be negative \(got -1\)"),
-    "no weight": ("0 1 1\n2 0 nan\n", r"'weight' must be finite \(got NaN\)"),
+    "a negative weight": ("0 1 1\n2 0 -1\n", r"'edge_weight' must not be negative \(got -1\)"),
+    "no weight": ("0 1 1\n2 0 nan\n", r"'edge_weight' must be finite \(got NaN\)"),
     "Matrix Market": ("%%MatrixMarket matrix\n2 2 1\n1 2 1\n", "scipy.io.mmread"),
 }
 

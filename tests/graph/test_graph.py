@@ -72,7 +72,7 @@ def test_rectangular():
 
 def test_from_csr():
     rowptr, col = torch.tensor([0, 2, 2, 3]), torch.tensor([4, 1, 0], dtype=torch.int32)
-    graph = Graph.from_csr(rowptr, col, num_src=5, weight=torch.tensor([1.0, 2.0, 3.0]))
+    graph = Graph.from_csr(rowptr, col, num_src=5, edge_weight=torch.tensor([1.0, 2.0, 3.0]))
     assert graph.edge_index.tolist() == [[4, 1, 0], [0, 0, 2]]
     assert graph.perm is None
     assert graph.col.data_ptr() == col.data_ptr()

@@ -51,7 +51,16 @@ def test_which_layers_are_nonlinear(nonlinear, expected):
 
 
 def test_attention_has_a_parameter_per_head_and_averages_the_last():
-    model = build_model("gat", "poly", CHANNELS, 32, CLASSES, heads=4, out_heads=3, nonlinear="all")
+    model = build_model(
+        "gat",
+        "poly",
+        CHANNELS,
+        32,
+        CLASSES,
+        heads=4,
+        nonlinear="all",
+        layer_options={"out_heads": 3},
+    )
     assert {name: value.numel() for name, value in model.learned().items()} == {
         "layers.0.alpha": 4,
         "layers.1.alpha": 3,
@@ -136,7 +145,7 @@ def test_maxness_of_attention_and_of_max(graph, x):
 
 
 def test_reset_draws_anew(graph, x):
-    model = build_model("cat", "lp", CHANNELS, 16, CLASSES, num_nodes=NODES)
+    model = build_model("cat", "lp", CHANNELS, 16, CLASSES, layer_options={"num_nodes": NODES})
     with torch.no_grad():
         model.layers[0].aggr.learned.raw += 1
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -148,7 +157,7 @@ def test_reset_draws_anew(graph, x):
 
 
 def test_cat_learns_embeddings_of_one_graph_or_fits_them(graph, x):
-    learned = build_model("cat", None, CHANNELS, 16, CLASSES, num_nodes=NODES)
+    learned = build_model("cat", None, CHANNELS, 16, CLASSES, layer_options={"num_nodes": NODES})
     loss = learned.extra_loss(graph)
     loss.backward()
     assert float(loss.detach()) > 0 and bool((learned.structure.weight.grad != 0).any())
@@ -166,7 +175,10 @@ def test_cat_learns_embeddings_of_one_graph_or_fits_them(graph, x):
     ("arguments", "message"),
     [
         ({"backbone": "gcm"}, "unknown backbone 'gcm'.*'gcn', 'masked_gcn', 'gat', 'cat'"),
-        ({"aggr": "median"}, "unknown aggregator 'median'.*'none', 'lp', 'poly', 'softmax', 'max'"),
+        (
+            {"aggr": "median"},
+            "unknown aggregator 'median'.*'linear', 'lp', 'poly', 'softmax', 'max'",
+        ),
         ({"backbone": "gat", "hidden": 20, "heads": 8}, "multiple of 'heads'.*hidden=64"),
         ({"heads": 4}, "'gcn' has no heads"),
         ({"layers": 0}, "'layers' must be a positive integer"),
@@ -176,9 +188,10 @@ def test_cat_learns_embeddings_of_one_graph_or_fits_them(graph, x):
         ({"skip": "dense"}, "'skip' must be one of"),
         ({"norm": "graph"}, "'norm' must be one of"),
         ({"activation": "tanh"}, "'activation' must be one of"),
-        ({"order": "sideways"}, "'order' must be one of"),
-        ({"backbone": "gat", "order": "aggregate-first"}, "leave it out"),
-        ({"pool": True}, "'pool' belongs to backbone 'sage'"),
+        ({"layer_options": {"order": "sideways"}}, "'order' must be one of"),
+        ({"backbone": "gat", "layer_options": {"order": "aggregate-first"}}, "leave it out"),
+        ({"layer_options": {"width": 2}}, "'layer_options' has no 'width'"),
+        ({"layer_options": {"pool": True}}, "'pool' belongs to backbone 'sage'"),
         ({"aggr": "max", "aggr_options": {"start": 2}}, "no effect with aggr='max'"),
         ({"aggr_options": {"speed": 2}}, "'aggr_options' does not fit LpAggregation"),
     ],

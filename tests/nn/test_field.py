@@ -39,7 +39,15 @@ def model_of(backbone: str, aggr: str, layers: int = 2, **options):
     heads = 2 if backbone in ("gat", "cat") else None
     num_nodes = NODES if backbone == "cat" else None
     model = build_model(
-        backbone, aggr, 12, 16, 3, layers=layers, heads=heads, num_nodes=num_nodes, **options
+        backbone,
+        aggr,
+        12,
+        16,
+        3,
+        layers=layers,
+        heads=heads,
+        layer_options={"num_nodes": num_nodes},
+        **options,
     )
     return model.double().eval()
 

@@ -73,8 +73,8 @@ def test_the_sparse_sum_is_computed_once_per_features(edges):
 def test_a_common_offset_does_not_change_the_spread(edges):
     graph = Graph.from_edge_index(edges, NODES).prepared("sym", True)
     x, degree = torch.rand(NODES, CHANNELS), summed_weights(graph)
-    moved = spread(x + 100.0, graph, degree)
-    torch.testing.assert_close(moved, spread(x, graph, degree), rtol=1e-3, atol=1e-4)
+    moved = spread(x + 100.0, x + 100.0, graph, degree)
+    torch.testing.assert_close(moved, spread(x, x, graph, degree), rtol=1e-3, atol=1e-4)
     assert bool((moved >= 0).all())
 
 

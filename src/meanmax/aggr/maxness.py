@@ -68,7 +68,7 @@ def maxness(
     scale = wide.abs().amax() if wide.numel() > 0 else 0.0
     counts = gap > ROUNDING * scale
     share = torch.where(counts, (out - mean) / torch.where(counts, gap, 1.0), 0.0)
-    return (graph.total(share) / graph.total(counts.double())).to(x.dtype)
+    return (graph.mean(share) / graph.mean(counts.double())).to(x.dtype)
 
 
 def _normalized(weight: Tensor | None, graph: Graph) -> Tensor:

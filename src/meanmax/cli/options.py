@@ -13,8 +13,8 @@ import click
 
 from meanmax.data import DataError
 from meanmax.data.splits import SCHEMES
+from meanmax.names import AGGREGATORS
 from meanmax.nn import BACKBONES, PYG_BASELINES
-from meanmax.nn.conv import AGGREGATORS
 from meanmax.study.paper.tables import AGGRS as PAPER_AGGRS
 from meanmax.study.runs.engine import ENGINES, EngineError
 from meanmax.study.settings.settings import (

@@ -14,7 +14,7 @@ from torch_geometric import EdgeIndex
 
 from meanmax.graph import checks
 from meanmax.graph.checks import as_index, as_sizes, check_batch, is_sorted
-from meanmax.graph.weights import normalized, with_self_loops
+from meanmax.graph.weights import prepare_edges
 
 
 class Csr(NamedTuple):
@@ -260,12 +260,7 @@ def build(given: EdgeList, normalize: Any, self_loops: Any) -> tuple[Structure, 
     num_loops = 0 if loop_mode is None else num_dst
     dtype = index_dtype(num_src, num_dst, edges.size(1) + num_loops)
     src, dst = edges[0].to(dtype, copy=True), edges[1].to(dtype).contiguous()
-    if loop_mode is not None:
-        src, dst, weight = with_self_loops(src, dst, weight, num_dst, loop_mode)
-    if normalize is not None:
-        if weight is None:
-            weight = torch.ones(src.numel(), device=src.device)
-        weight = normalized(src, dst, weight, num_dst, normalize)
+    src, dst, weight = prepare_edges(src, dst, weight, num_dst, normalize, loop_mode)
 
     src_ptr, dst_ptr = _ranges(given.ptr, batch, (num_src, num_dst), edges.device)
     check_edges_within(src, dst, src_ptr, dst_ptr)

@@ -66,15 +66,17 @@ def as_weight(value: Any, num_edges: int, device: torch.device) -> Tensor:
     weight = value if isinstance(value, Tensor) else torch.tensor(value, device=device)
     if weight.dim() not in (1, 2) or weight.size(0) != num_edges:
         raise ValueError(
-            f"'weight' must have shape [{num_edges}] or [{num_edges}, heads], one entry per edge "
-            f"(got {list(weight.shape)})"
+            f"'edge_weight' must have shape [{num_edges}] or [{num_edges}, heads], one entry per "
+            f"edge (got {list(weight.shape)})"
         )
     if weight.device != device:
-        raise ValueError(f"'weight' must be on the graph's device {device} (got {weight.device})")
+        raise ValueError(
+            f"'edge_weight' must be on the graph's device {device} (got {weight.device})"
+        )
     if weight.dtype == torch.bool or weight.dtype in _INTEGER:
         weight = weight.to(torch.get_default_dtype())
     if not weight.dtype.is_floating_point:
-        raise ValueError(f"'weight' must hold real numbers (got {weight.dtype})")
+        raise ValueError(f"'edge_weight' must hold real numbers (got {weight.dtype})")
     _check_weight_values(weight.detach())
     return weight
 
@@ -160,8 +162,8 @@ def _check_weight_values(weight: Tensor) -> None:
         return
     low, high = (float(bound) for bound in weight.aminmax())
     if low != low:  # aminmax propagates NaN
-        raise ValueError("'weight' must be finite (got NaN)")
+        raise ValueError("'edge_weight' must be finite (got NaN)")
     if low < 0:
-        raise ValueError(f"'weight' must not be negative (got {low:g})")
+        raise ValueError(f"'edge_weight' must not be negative (got {low:g})")
     if high == float("inf"):
-        raise ValueError("'weight' must be finite (got inf)")
+        raise ValueError("'edge_weight' must be finite (got inf)")

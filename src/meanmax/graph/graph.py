@@ -106,7 +106,8 @@ class Graph:
         perm (Tensor, optional): The position in :obj:`edge_index` of each edge in CSR order,
             :obj:`[num_edges]`; :obj:`None` if the two orders are the same.
         weight (Tensor, optional): Weights in CSR order, :obj:`[num_edges]` or
-            :obj:`[num_edges, heads]`.
+            :obj:`[num_edges, heads]`; :attr:`edge_weight` has them in the order of
+            :attr:`edge_index`.
         src_ptr (Tensor): The first source node of each graph, int64, :obj:`[num_graphs + 1]`.
         dst_ptr (Tensor): The first target node of each graph, int64, :obj:`[num_graphs + 1]`.
         cache (dict): What kernels derive from the graph; never copied with it.
@@ -137,7 +138,7 @@ class Graph:
         cls,
         edge_index: Tensor | np.ndarray | Sequence[Sequence[int]],
         num_nodes: NumNodes | None = None,
-        weight: Tensor | np.ndarray | Sequence[float] | None = None,
+        edge_weight: Tensor | np.ndarray | Sequence[float] | None = None,
         normalize: Normalize | None = None,
         self_loops: SelfLoops = False,
         *,
@@ -153,8 +154,9 @@ class Graph:
                 :obj:`(num_src, num_dst)` if sources and targets are different nodes. If
                 :obj:`None`, taken from :obj:`batch`, the sizes of an :obj:`EdgeIndex`, or the
                 largest index. (default: :obj:`None`)
-            weight (Tensor, optional): Finite weights :math:`a_{vu} \geq 0`, :obj:`[num_edges]` or
-                :obj:`[num_edges, heads]`. Gradients flow back to it. (default: :obj:`None`)
+            edge_weight (Tensor, optional): Finite weights :math:`a_{vu} \geq 0` in the order of
+                :obj:`edge_index`, :obj:`[num_edges]` or :obj:`[num_edges, heads]`. Gradients flow
+                back to them. (default: :obj:`None`)
             normalize (str, optional): :obj:`"sym"` divides each weight by the square roots of the
                 summed incoming weights at both ends, as PyG's :obj:`gcn_norm`; :obj:`"row"` by
                 their sum at the target. Missing weights count as ones. (default: :obj:`None`)
@@ -165,7 +167,7 @@ class Graph:
             batch (Tensor or tuple, optional): The sorted graph ids of the nodes, or a pair of them
                 for sources and targets. (default: :obj:`None`)
         """
-        given = EdgeList(edge_index, num_nodes, weight, batch)
+        given = EdgeList(edge_index, num_nodes, edge_weight, batch)
         return cls(*build(given, normalize, self_loops))
 
     @classmethod
@@ -175,7 +177,7 @@ class Graph:
         col: Tensor,
         *,
         num_src: int | None = None,
-        weight: Tensor | None = None,
+        edge_weight: Tensor | None = None,
     ) -> Graph:
         r"""Builds a graph from edges that are grouped by target already, sharing their memory.
 
@@ -184,16 +186,17 @@ class Graph:
             col (Tensor): The source of each edge, :obj:`[num_edges]`.
             num_src (int, optional): The number of source nodes; if :obj:`None`, the number of
                 targets. (default: :obj:`None`)
-            weight (Tensor, optional): The weight of each edge. (default: :obj:`None`)
+            edge_weight (Tensor, optional): The weight of each edge in this order.
+                (default: :obj:`None`)
         """
-        return cls(*build_from_csr(rowptr, col, num_src, weight))
+        return cls(*build_from_csr(rowptr, col, num_src, edge_weight))
 
     @classmethod
     def from_data(
         cls,
         data: Data,
         *,
-        weight: str | None = "edge_weight",
+        edge_weight: str | None = "edge_weight",
         normalize: Normalize | None = None,
         self_loops: SelfLoops = False,
     ) -> Graph:
@@ -202,13 +205,13 @@ class Graph:
         Args:
             data (Data): Its :obj:`edge_index`, :obj:`num_nodes` and, if it has them, :obj:`ptr` or
                 :obj:`batch` are used.
-            weight (str, optional): The attribute that holds weights; the default one may be
+            edge_weight (str, optional): The attribute that holds weights; the default one may be
                 absent. (default: :obj:`"edge_weight"`)
             normalize (str, optional): See :meth:`from_edge_index`. (default: :obj:`None`)
             self_loops (bool or str, optional): See :meth:`from_edge_index`.
                 (default: :obj:`False`)
         """
-        return cls(*build(edges_of_data(data, weight), normalize, self_loops))
+        return cls(*build(edges_of_data(data, edge_weight), normalize, self_loops))
 
     @classmethod
     def from_scipy(
@@ -230,7 +233,7 @@ class Graph:
         cls,
         graph: networkx.Graph,
         *,
-        weight: str | None = None,
+        edge_weight: str | None = None,
         normalize: Normalize | None = None,
         self_loops: SelfLoops = False,
     ) -> Graph:
@@ -239,13 +242,13 @@ class Graph:
         Args:
             graph (networkx.Graph): Its nodes are numbered in the order of :obj:`graph.nodes`. An
                 undirected edge points both ways, an undirected self-loop is one edge.
-            weight (str, optional): The attribute that holds the weight of each edge.
+            edge_weight (str, optional): The attribute that holds the weight of each edge.
                 (default: :obj:`None`)
             normalize (str, optional): See :meth:`from_edge_index`. (default: :obj:`None`)
             self_loops (bool or str, optional): See :meth:`from_edge_index`.
                 (default: :obj:`False`)
         """
-        return cls(*build(edges_of_networkx(graph, weight), normalize, self_loops))
+        return cls(*build(edges_of_networkx(graph, edge_weight), normalize, self_loops))
 
     @classmethod
     def from_file(
@@ -283,7 +286,7 @@ class Graph:
         """
         if len(graphs) == 0:
             raise ValueError("a batch needs at least one graph (got none)")
-        if not all(graph.is_whole for graph in graphs):
+        if not all(graph.is_local for graph in graphs):
             raise ValueError("a part of a graph that is spread over processes cannot be batched")
         structure = join_structures([graph._structure for graph in graphs])
         return cls(structure, join_weights([graph.weight for graph in graphs]))
@@ -298,48 +301,40 @@ class Graph:
             )
         return self.num_dst
 
+    # What views of a graph implement in their own way: see meanmax.graph.views.GraphView.
+
     @property
     def local(self) -> Graph:
-        r"""What kernels compute on: the graph itself, unless it is a
-        :class:`~meanmax.scale.DistributedGraph`.
-        """
+        r"""The graph that kernels run on: itself."""
         return self
 
     @property
-    def is_whole(self) -> bool:
-        r"""Whether the whole graph is in this process."""
+    def is_local(self) -> bool:
+        r"""Whether the features of all sources are in this process."""
         return self.local is self
 
     @property
+    def holds_all_nodes(self) -> bool:
+        r"""Whether the features that layers are called with are those of all nodes."""
+        return True
+
+    @property
     def around_sources(self) -> Graph:
-        r"""The graph that also has the edges of its sources: itself, unless it was cut to rows."""
+        r"""The view whose rows include the sources of this one's rows: itself."""
         return self
 
     def sources(self, x: Tensor) -> Tensor:
-        r"""What :obj:`local` takes as features of its sources: those of the nodes, and in a graph
-        that is spread over processes also what other processes hold of them.
-
-        Args:
-            x (Tensor): :obj:`[num_src, ...]`.
-        """
+        r"""The features of the sources of :attr:`local`: :obj:`x` itself."""
         return x
 
-    def minimum(self, x: Tensor) -> Tensor | None:
-        r"""The smallest feature of the whole graph, with its gradient, where this part of the
-        graph does not hold all of them; :obj:`None` where it does.
+    def minimum(self, x: Tensor) -> Tensor:
+        r"""The smallest feature of each graph, with its gradient, :obj:`[num_graphs]`."""
+        parts = torch.split(x, self.src_ptr.diff().tolist())
+        return torch.stack([part.amin() if part.numel() else x.new_zeros(()) for part in parts])
 
-        Args:
-            x (Tensor): :obj:`[num_src, ...]`.
-        """
-        return None
-
-    def total(self, x: Tensor) -> Tensor:
-        r"""The sum over all nodes of the whole graph, without gradient.
-
-        Args:
-            x (Tensor): :obj:`[num_src, ...]`.
-        """
-        return x.detach().sum(dim=0)
+    def mean(self, x: Tensor) -> Tensor:
+        r"""The mean over all nodes, without gradient."""
+        return x.detach().sum(dim=0) / max(len(x), 1)
 
     @property
     def colptr(self) -> Tensor:
@@ -359,8 +354,8 @@ class Graph:
     @property
     def edge_index(self) -> Tensor:
         r"""Sources and targets of all edges in the order given, int64, :obj:`[2, num_edges]`. If
-        self-loops were added or replaced, all of them come last, in node order. Computed anew at
-        each use.
+        self-loops were added or replaced, all of them come last, in node order. Computed at each
+        use.
         """
         return self._structure.edge_index
 
@@ -387,25 +382,25 @@ class Graph:
             )
         return self._structure.to_graph_order(values)
 
-    def with_weight(self, weight: Tensor | Sequence[float] | None) -> Graph:
+    def with_weight(self, edge_weight: Tensor | Sequence[float] | None) -> Graph:
         r"""Returns the same graph with other weights, sharing the structure.
 
         Args:
-            weight (Tensor, optional): Weights in the order of :obj:`edge_index`,
+            edge_weight (Tensor, optional): Weights in the order of :obj:`edge_index`,
                 :obj:`[num_edges]` or :obj:`[num_edges, heads]`; :obj:`None` for no weights.
                 Weights that are learned belong into a new graph for each step, or into a layer's
                 :obj:`edge_weight`.
         """
-        if weight is None:
+        if edge_weight is None:
             return Graph(self._structure)
-        values = as_weight(weight, self.num_edges, self.device)
+        values = as_weight(edge_weight, self.num_edges, self.device)
         return Graph(self._structure, self._structure.to_graph_order(values))
 
     def prepared(self, normalize: Normalize | None = None, self_loops: SelfLoops = False) -> Graph:
         r"""Returns the graph that a layer aggregates over: with self-loops, with its weights
         normalised, and with :obj:`edge_index` in CSR order.
 
-        It is remembered for the next call, unless the weights carry a gradient.
+        It is cached for the next call, unless the weights carry a gradient.
 
         Args:
             normalize (str, optional): See :meth:`from_edge_index`. (default: :obj:`None`)
@@ -419,7 +414,7 @@ class Graph:
         """
         key = ("prepared", normalize, self_loops)
         if key not in self.cache:
-            with torch.inference_mode(False):  # what is remembered may be trained with later
+            with torch.inference_mode(False):  # what is cached may be trained with later
                 ready = self._prepare(normalize, self_loops)
             if self.weight is not None and self.weight.requires_grad:
                 return ready

@@ -3,12 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
 from meanmax.graph.checks import Normalize
+
+LoopMode: TypeAlias = Literal["add", "replace"]
+
+
+def prepare_edges(
+    src: Tensor,
+    dst: Tensor,
+    weight: Tensor | None,
+    num_dst: int,
+    normalize: Normalize | None,
+    loop_mode: LoopMode | None,
+    *,
+    first: int = 0,
+    to_sources: Callable[[Tensor], Tensor] = lambda values: values,
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    r"""Adds self-loops and normalises weights, for a whole graph and for rows of one.
+
+    Args:
+        src (Tensor): The source of each edge.
+        dst (Tensor): The target of each edge.
+        weight (Tensor, optional): The weight of each edge, :obj:`[num_edges]` or
+            :obj:`[num_edges, heads]`.
+        num_dst (int): The number of target nodes.
+        normalize (str, optional): :obj:`"sym"`, :obj:`"row"` or :obj:`None`.
+        loop_mode (str, optional): See :func:`with_self_loops`; :obj:`None` keeps edges as they are.
+        first (int, optional): The number of target 0 among the sources. (default: :obj:`0`)
+        to_sources (callable, optional): See :func:`normalized`.
+    """
+    if loop_mode is not None:
+        src, dst, weight = with_self_loops(src, dst, weight, num_dst, loop_mode, first=first)
+    if normalize is not None:
+        if weight is None:
+            weight = torch.ones(src.numel(), device=src.device)
+        weight = normalized(src, dst, weight, num_dst, normalize, to_sources)
+    return src, dst, weight
 
 
 def with_self_loops(
@@ -16,7 +51,9 @@ def with_self_loops(
     dst: Tensor,
     weight: Tensor | None,
     num_nodes: int,
-    mode: Literal["add", "replace"],
+    mode: LoopMode,
+    *,
+    first: int = 0,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     r"""Gives every node exactly one self-loop, placed after all other edges in node order, as
     :func:`torch_geometric.utils.add_remaining_self_loops` does.
@@ -26,14 +63,15 @@ def with_self_loops(
         dst (Tensor): The target of each edge.
         weight (Tensor, optional): The weight of each edge, :obj:`[num_edges]` or
             :obj:`[num_edges, heads]`.
-        num_nodes (int): The number of nodes.
+        num_nodes (int): The number of targets that get a self-loop.
         mode (str): With :obj:`"add"` a node that has self-loops keeps the weight of the last one
             and others get weight 1; with :obj:`"replace"` all get weight 1.
+        first (int, optional): The number of target 0 among the sources. (default: :obj:`0`)
     """
-    is_loop = src == dst
+    is_loop = src == dst + first
     others = (~is_loop).nonzero().view(-1)
     nodes = torch.arange(num_nodes, dtype=src.dtype, device=src.device)
-    new_src = torch.cat([src.index_select(0, others), nodes])
+    new_src = torch.cat([src.index_select(0, others), nodes + first])
     new_dst = torch.cat([dst.index_select(0, others), nodes])
     if weight is None:
         return new_src, new_dst, None
@@ -54,7 +92,7 @@ def normalized(
     weight: Tensor,
     num_dst: int,
     normalize: Normalize,
-    sources: Callable[[Tensor], Tensor] = lambda values: values,
+    to_sources: Callable[[Tensor], Tensor] = lambda values: values,
 ) -> Tensor:
     r"""Divides weights by their sums :math:`d_v = \sum_u a_{vu}` over each target, for each head:
 
@@ -71,13 +109,17 @@ def normalized(
         weight (Tensor): The weight of each edge, :obj:`[num_edges]` or :obj:`[num_edges, heads]`.
         num_dst (int): The number of target nodes.
         normalize (str): :obj:`"sym"` or :obj:`"row"`.
-        sources (callable, optional): Takes a value of each target to a value of each source, where
-            sources are not just the targets. (default: they are)
+        to_sources (callable, optional): Maps :math:`d^{-1/2}` of the targets to that of the
+            sources, where the two are not the same nodes. (default: they are)
     """
     degree = weight.new_zeros(num_dst, *weight.shape[1:]).index_add(0, dst, weight)
-    positive = degree > 0
-    safe = degree.where(positive, 1)
     if normalize == "row":
-        return weight / safe.index_select(0, dst)
-    scale = safe.pow(-0.5).where(positive, 0)
-    return sources(scale).index_select(0, src) * weight * scale.index_select(0, dst)
+        return weight / degree.where(degree > 0, 1).index_select(0, dst)
+    scale = inverse_root(degree)
+    return to_sources(scale).index_select(0, src) * weight * scale.index_select(0, dst)
+
+
+def inverse_root(degree: Tensor) -> Tensor:
+    r""":math:`d^{-1/2}`, and 0 where :math:`d` is 0."""
+    positive = degree > 0
+    return degree.where(positive, 1).pow(-0.5).where(positive, 0)

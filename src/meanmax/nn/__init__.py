@@ -9,7 +9,7 @@ from meanmax.nn.linear import Linear
 from meanmax.nn.masked_gcn import MaskedGCNConv
 from meanmax.nn.model import NodeModel, Trainable
 from meanmax.nn.pyg_baselines import PYG_BASELINES, PyGBaseline, build_pyg_baseline
-from meanmax.nn.registry import BACKBONES
+from meanmax.nn.registry import BACKBONES, LayerOptions
 from meanmax.nn.sage import SAGEConv
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "GATConv",
     "GCNConv",
     "GINConv",
+    "LayerOptions",
     "Linear",
     "MaskedGCNConv",
     "NodeModel",

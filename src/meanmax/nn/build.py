@@ -8,17 +8,18 @@ from typing import Any, Literal, TypeAlias, get_args
 from torch.nn import BatchNorm1d, LayerNorm, Module
 
 from meanmax.aggr.base import LearnableAggregation
-from meanmax.nn.cat import Conjunction, StructuralEmbedding
-from meanmax.nn.conv import Aggr, Order, check_order, check_positive, check_rate
+from meanmax.names import aggregator_name
+from meanmax.nn.cat import StructuralEmbedding
+from meanmax.nn.conv import Aggr, check_order, check_positive, check_rate
 from meanmax.nn.linear import Linear
 from meanmax.nn.model import ACTIVATIONS, NodeModel, Shortcut
 from meanmax.nn.registry import (
-    BACKBONES,
     Activation,
     Backbone,
     LayerPlan,
-    check_aggregator,
+    find_backbone,
     make_aggregator,
+    make_layer_options,
 )
 from meanmax.ops.spec import check_choice
 
@@ -42,12 +43,7 @@ def build_model(
     norm: Norm = None,
     activation: Activation | None = None,
     aggr_options: Mapping[str, Any] | None = None,
-    out_heads: int = 1,
-    order: Order | None = None,
-    pool: bool = False,
-    conjunction: Conjunction = "implicit",
-    num_nodes: int | None = None,
-    structure_weight: float = 0.01,
+    layer_options: Mapping[str, Any] | None = None,
 ) -> NodeModel:
     r"""Builds a model that gives every node an output.
 
@@ -56,7 +52,7 @@ def build_model(
             :obj:`"sage"` or :obj:`"gin"`.
         aggr (str or LearnableAggregation, optional): :obj:`"lp"`, :obj:`"poly"`,
             :obj:`"softmax"`, :obj:`"max"`, an aggregator, of which every layer gets a copy, or
-            :obj:`None` or :obj:`"none"` for the backbone's own linear aggregation.
+            :obj:`"linear"` or :obj:`None` for the backbone's own linear aggregation.
         in_channels (int): Channels of the input.
         hidden (int): Channels of hidden layers, all heads together.
         out_channels (int): Channels of the output: classes, or labels.
@@ -78,48 +74,36 @@ def build_model(
         aggr_options (mapping, optional): Further arguments of an aggregator given by name, such
             as :obj:`{"start": 1.05, "reparam": "softplus", "per": "channel"}`.
             (default: :obj:`None`)
-        out_heads (int, optional): Heads of the last layer, which are averaged.
-            (default: :obj:`1`)
-        order (str, optional): :obj:`"transform-first"` or :obj:`"aggregate-first"`, for
-            backbones without attention but GIN. (default: the backbone's own)
-        pool (bool, optional): GraphSAGE's dense layer before the aggregation.
-            (default: :obj:`False`)
-        conjunction (str, optional): CAT's form. (default: :obj:`"implicit"`)
-        num_nodes (int, optional): The nodes of the one graph CAT is trained on, for which it
-            learns structural embeddings; without, they are fitted to each graph it sees.
-            (default: :obj:`None`)
-        structure_weight (float, optional): The weight :math:`\lambda` of the loss of learned
-            embeddings. (default: :obj:`0.01`)
+        layer_options (mapping, optional): Options that only some backbones have, by the names of
+            the fields of :class:`~meanmax.nn.LayerOptions`, such as
+            :obj:`{"order": "aggregate-first"}`. (default: :obj:`None`)
 
     Example:
         >>> build_model("gcn", "softmax", 1433, 64, 7).learned()
         {'layers.0.gamma': tensor(1.)}
     """
-    family = _check_backbone(backbone)
-    check_aggregator(aggr)
+    family = find_backbone(backbone)
+    if not isinstance(aggr, LearnableAggregation):
+        aggregator_name(aggr)
+    options = make_layer_options(backbone, layer_options or {})
     check_positive(in_channels=in_channels, hidden=hidden, out_channels=out_channels)
-    check_positive(layers=layers, out_heads=out_heads)
+    check_positive(layers=layers, out_heads=options.out_heads)
     check_choice("nonlinear", nonlinear, get_args(Nonlinear))
     check_choice("skip", skip, ("linear", "residual", None))  # type: ignore[arg-type]
     check_choice("norm", norm, ("batch", "layer", None))  # type: ignore[arg-type]
     activation = activation or family.activation
     check_choice("activation", activation, tuple(ACTIVATIONS))
-    heads = _check_heads(backbone, family, heads, out_heads, hidden, layers)
-    _check_options(backbone, family, order, pool)
-    if backbone != "cat" and (num_nodes is not None or conjunction != "implicit"):
-        raise ValueError(
-            f"'num_nodes' and 'conjunction' belong to backbone 'cat' (got {backbone!r}): leave "
-            f"them out"
-        )
+    heads = check_heads(backbone, family, heads, hidden, layers)
+    order = check_order(options.order or family.order)
     rate = check_rate(dropout)
 
     plans = []
     for index in range(layers):
         is_last = index == layers - 1
-        width, count = (out_channels, out_heads) if is_last else (hidden, heads)
+        width, count = (out_channels, options.out_heads) if is_last else (hidden, heads)
         own: Aggr = None
         if nonlinear == "all" or index == 0 or (nonlinear == "hidden" and not is_last):
-            before = (order or family.first) == "aggregate-first"
+            before = order == "aggregate-first"
             channels = (hidden if index else in_channels) if before else width
             channels *= count if is_last and family.heads else 1
             per_head = count if family.heads else None
@@ -132,15 +116,14 @@ def build_model(
                 heads=count,
                 concat=not is_last,
                 aggr=own,
-                order=order,
                 dropout=rate,
-                pool=pool,
-                conjunction=conjunction,
+                order=order,
+                options=options,
             )
         )
     structure = None
-    if backbone == "cat" and num_nodes is not None:
-        structure = StructuralEmbedding(num_nodes, out_channels)
+    if options.num_nodes is not None:
+        structure = StructuralEmbedding(options.num_nodes, out_channels)
     return NodeModel(
         [family.layer(plan) for plan in plans],
         skips=[_skip(skip, plan) for plan in plans],
@@ -150,25 +133,19 @@ def build_model(
         drops_input=family.drops_input,
         structure=structure,
         structure_channels=out_channels,
-        structure_weight=structure_weight,
+        structure_weight=options.structure_weight,
     )
 
 
-def _check_backbone(name: object) -> Backbone:
-    if not isinstance(name, str) or name not in BACKBONES:
-        listed = ", ".join(repr(known) for known in BACKBONES)
-        raise ValueError(f"unknown backbone {name!r}: 'backbone' must be one of {listed}")
-    return BACKBONES[name]
-
-
-def _check_heads(
-    backbone: str, family: Backbone, heads: int | None, out_heads: int, hidden: int, layers: int
+def check_heads(
+    backbone: str, family: Backbone, heads: int | None, hidden: int, layers: int
 ) -> int:
+    r"""The heads of hidden layers, 1 for backbones that have none."""
     if not family.heads:
-        if heads not in (None, 1) or out_heads != 1:
+        if heads not in (None, 1):
             raise ValueError(
-                f"backbone {backbone!r} has no heads (got heads={heads!r}, out_heads="
-                f"{out_heads!r}): leave them out, or use 'gat' or 'cat'"
+                f"backbone {backbone!r} has no heads (got heads={heads!r}): leave them out, or use "
+                f"'gat' or 'cat'"
             )
         return 1
     heads = family.heads if heads is None else heads
@@ -180,18 +157,6 @@ def _check_heads(
             f"hidden={8 * heads}"
         )
     return heads
-
-
-def _check_options(backbone: str, family: Backbone, order: Order | None, pool: bool) -> None:
-    if order is not None:
-        check_order(order)
-        if not family.ordered:
-            raise ValueError(
-                f"backbone {backbone!r} has one order of transform and aggregation (got order="
-                f"{order!r}): leave it out"
-            )
-    if pool and backbone != "sage":
-        raise ValueError(f"'pool' belongs to backbone 'sage' (got {backbone!r}): leave it out")
 
 
 def _skip(kind: Skip, plan: LayerPlan) -> Module | None:

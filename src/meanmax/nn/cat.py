@@ -16,11 +16,15 @@ from meanmax import functional
 from meanmax.graph import Graph
 from meanmax.nn.conv import (
     Aggr,
+    Conv,
     Neighbourhood,
+    Pair,
     as_graph,
-    check_features,
+    check_channels,
     check_positive,
     check_rate,
+    square_features,
+    with_bias,
 )
 from meanmax.nn.gat import attended, combine_heads, reweighted, scores
 from meanmax.nn.linear import Features, Linear, fast_dropout
@@ -204,7 +208,7 @@ Conjunction: TypeAlias = Literal["implicit", "explicit"]
 
 
 @final
-class CATConv(Module):
+class CATConv(Conv):
     r"""The layer of `"Learning Conjoint Attentions for Graph Neural Nets"
     <https://arxiv.org/abs/2102.03147>`_ with any aggregator: attention to what neighbours are and
     to where they stand in the graph.
@@ -255,9 +259,8 @@ class CATConv(Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        check_positive(in_channels=in_channels, out_channels=out_channels, heads=heads)
+        self.in_channels = check_channels(in_channels, out_channels=out_channels, heads=heads)
         check_choice("conjunction", conjunction, get_args(Conjunction))
-        self.in_channels = in_channels
         self.out_channels = out_channels
         self.heads = heads
         self.concat = concat
@@ -275,20 +278,9 @@ class CATConv(Module):
         self.bias = Parameter(torch.zeros(width)) if bias else None
         self.reset_parameters()
 
-    def reset_parameters(self) -> None:
-        r"""Draws new weights and sets the other parameters back to their start."""
-        self.lin.reset_parameters()
-        torch.nn.init.xavier_uniform_(self.att_src)
-        torch.nn.init.xavier_uniform_(self.att_dst)
-        for parameter in (self.mix, self.own, self.bias):
-            if parameter is not None:
-                torch.nn.init.zeros_(parameter)
-        if self.aggr.learned is not None:
-            self.aggr.learned.reset_parameters()
-
-    def forward(
+    def forward(  # type: ignore[override]
         self,
-        x: Features,
+        x: Features | Pair,
         graph: Graph | Tensor,
         structure: Tensor,
         edge_weight: Tensor | None = None,
@@ -304,12 +296,12 @@ class CATConv(Module):
                 its edges. (default: :obj:`None`)
         """
         graph = as_graph(graph, x, edge_weight)
-        if not graph.is_whole:
+        if not graph.is_local:
             raise ValueError(
                 "CAT learns an embedding of every node and needs the whole graph in one process "
                 "(got a part of it): choose another layer"
             )
-        x = check_features(x, self.in_channels, graph.num_nodes)
+        x = square_features(x, self.in_channels, graph, "CATConv")
         _check_structure(structure, graph)
         graph = graph.prepared(None, "replace")
         h = self.lin(x).view(-1, self.heads, self.out_channels)
@@ -318,7 +310,7 @@ class CATConv(Module):
         degree = degree.where(degree > 0, 1.0)  # a row that was left out has no edge
         own = fast_dropout(torch.sigmoid(self.own) * h / degree, self.self_dropout, self.training)
         out = combine_heads(self.aggr(h, graph, alpha) + own, self.concat)
-        return out if self.bias is None else out + self.bias
+        return with_bias(out, self.bias)
 
     def _conjoint(self, h: Tensor, graph: Graph, structure: Tensor) -> Tensor:
         r"""Attention of every edge in CSR order, :obj:`[num_edges, heads]`."""

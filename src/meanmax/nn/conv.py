@@ -1,26 +1,252 @@
-r"""What every layer takes: features and a graph, checked once."""
+r"""What the layers share: how they are called, how they aggregate, and the names of aggregators."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from numbers import Real
 from typing import Any, Literal, TypeAlias, final, get_args
 
 import torch
 from torch import Tensor
-from torch.nn import Module
+from torch.nn import Module, Parameter
+from torch_geometric.nn import MessagePassing
 
 from meanmax import functional
 from meanmax.aggr import LpAggregation, PolynomialAggregation, SoftmaxAggregation
 from meanmax.aggr.base import LearnableAggregation
 from meanmax.aggr.maxness import maxness
 from meanmax.graph import Graph, SparseFeatures
-from meanmax.nn.linear import Features, as_dense
+from meanmax.names import aggregator_name
+from meanmax.nn.linear import Features, Linear, as_dense
 from meanmax.ops.spec import Form, check_choice
 
 Order: TypeAlias = Literal["transform-first", "aggregate-first"]
 Pair: TypeAlias = tuple[Features, Features | None]
+
+CLASSES: dict[str, type[LpAggregation | PolynomialAggregation | SoftmaxAggregation]] = {
+    "lp": LpAggregation,
+    "poly": PolynomialAggregation,
+    "softmax": SoftmaxAggregation,
+}
+r"""The aggregators that learn, by the names they are stored under."""
+
+Aggr: TypeAlias = (
+    Literal["linear", "lp", "poly", "polynomial", "softmax", "max", "none"]
+    | LearnableAggregation
+    | None
+)
+
+
+@final
+class Neighbourhood(Module):
+    r"""Aggregates features over a graph in the way that a layer was asked for.
+
+    Args:
+        aggr (str, LearnableAggregation or None): :obj:`"lp"`, :obj:`"poly"` or :obj:`"softmax"`
+            with their default start values, :obj:`"max"`, an aggregator, or :obj:`"linear"` or
+            :obj:`None` for the weighted sum.
+        heads (int, optional): How many heads have a parameter of their own; :obj:`None` for one
+            parameter in all. (default: :obj:`None`)
+        form (str, optional): The form of a polynomial or softmax given by name.
+            (default: :obj:`"weighted"`)
+
+    Attributes:
+        learned (LearnableAggregation, optional): The aggregator, if it has a parameter.
+    """
+
+    def __init__(self, aggr: Aggr, *, heads: int | None = None, form: Form = "weighted") -> None:
+        super().__init__()
+        self.learned: LearnableAggregation | None = None
+        self.is_max = False
+        if isinstance(aggr, LearnableAggregation):
+            self.learned = aggr
+            return
+        name = aggregator_name(aggr)
+        self.is_max = name == "max"
+        if name in CLASSES:
+            options: dict[str, Any] = {} if heads is None else {"per": "head", "heads": heads}
+            if name != "lp":
+                options["form"] = form
+            self.learned = CLASSES[name](**options)
+
+    @property
+    def is_linear(self) -> bool:
+        r"""Whether it commutes with a linear map of the features."""
+        return self.learned is None and not self.is_max
+
+    def forward(self, x: Tensor, graph: Graph, edge_weight: Tensor | None = None) -> Tensor:
+        r"""Aggregates.
+
+        Args:
+            x (Tensor): :obj:`[num_src, channels]` or :obj:`[num_src, heads, channels]`.
+            graph (Graph): The graph.
+            edge_weight (Tensor, optional): Weights of edges in the order of
+                :obj:`graph.edge_index`. (default: the graph's own)
+        """
+        out: Tensor
+        if self.learned is not None:
+            out = self.learned(x, graph, edge_weight=edge_weight)
+        elif self.is_max:
+            out = functional.max(x, graph, edge_weight=edge_weight)
+        else:
+            out = functional.sum(x, graph, edge_weight=edge_weight)
+        return out
+
+    @torch.no_grad()
+    def maxness(self, x: Tensor, graph: Graph, edge_weight: Tensor | None = None) -> Tensor:
+        r"""Where between mean (0) and max (1) it stands on its input, per channel."""
+        if self.learned is not None:
+            return maxness(self.learned, x, graph, edge_weight=edge_weight)
+        return x.new_full(x.shape[1:], 1.0 if self.is_max else 0.0)
+
+    def extra_repr(self) -> str:
+        r"""The aggregation, if it has no parameter to show."""
+        return "" if self.learned is not None else ("max" if self.is_max else "weighted sum")
+
+
+class Conv(MessagePassing):  # type: ignore[misc]
+    r"""Base of the layers.
+
+    :meth:`forward` is made of three steps. Exact inference on graphs that do not fit into memory
+    runs the same steps one by one: :meth:`send` for all nodes, then :meth:`receive` for a block
+    of rows at a time.
+
+    It is a :class:`~torch_geometric.nn.MessagePassing` so that PyG's tools, such as
+    :func:`~torch_geometric.nn.to_hetero`, know it for a layer over edges; nothing is inherited but
+    that.
+    """
+
+    needs_own = False
+    r"""Whether :meth:`receive` takes what the targets themselves send."""
+
+    aggr: Neighbourhood
+    in_channels: int = -1
+
+    def __init__(self) -> None:
+        super().__init__(aggr=None)
+
+    def reset_parameters(self) -> None:
+        r"""Draws new weights and sets the other parameters back to their start values."""
+        for module in self.modules():
+            if module is not self and hasattr(module, "reset_parameters"):
+                module.reset_parameters()
+        for name, parameter in self.named_parameters(recurse=False):
+            if name.startswith("att_"):
+                torch.nn.init.xavier_uniform_(parameter)
+            elif not isinstance(parameter, torch.nn.UninitializedParameter):
+                torch.nn.init.zeros_(parameter)
+
+    def forward(
+        self, x: Features | Pair, graph: Graph | Tensor, edge_weight: Tensor | None = None
+    ) -> Tensor:
+        r"""Runs the layer.
+
+        Args:
+            x (Tensor, SparseFeatures or tuple): :obj:`[num_nodes, in_channels]`, or a pair for
+                sources and targets.
+            graph (Graph or Tensor): The graph as it is, without self-loops or normalisation added;
+                or PyG's :obj:`edge_index`, which is prepared again at each call.
+            edge_weight (Tensor, optional): Weights in place of the graph's own, in the order of
+                its edges. (default: :obj:`None`)
+        """
+        graph = as_graph(graph, x, edge_weight)
+        source, target = self.features(x, graph)
+        sent, own = self.send_both(source, target)
+        return self.receive(sent, own, target, self.prepare(graph))
+
+    def features(self, x: Features | Pair, graph: Graph) -> Pair:
+        r"""The features of sources and of targets, checked. Where the aggregation may change
+        places with a linear map, both are of one kind, dense or sparse.
+        """
+        source, target = as_pair(x, self.in_channels, graph)
+        mixed = isinstance(source, Tensor) != isinstance(target, Tensor)
+        if self.aggr.is_linear and mixed:
+            return as_dense(source), None if target is None else as_dense(target)
+        return source, target
+
+    def send_both(
+        self, source: Features, target: Features | None
+    ) -> tuple[Features, Features | None]:
+        r"""What sources send and, if it is needed, what targets would send."""
+        sent = self.send(source)
+        if not self.needs_own or target is None:
+            return sent, None
+        return sent, sent if target is source else self.send(target)
+
+    def send(self, x: Features) -> Features:
+        r"""What nodes send to their neighbours, each computed from the node's own row."""
+        raise NotImplementedError
+
+    def prepare(self, graph: Graph) -> Graph:
+        r"""The graph with the self-loops and weights that the layer aggregates over."""
+        raise NotImplementedError
+
+    def receive(
+        self, sent: Features, own: Features | None, x: Features | None, graph: Graph
+    ) -> Tensor:
+        r"""The output of the targets.
+
+        Args:
+            sent (Tensor or SparseFeatures): What :meth:`send` gave for the sources.
+            own (Tensor or SparseFeatures, optional): What it gave for the targets, if
+                :attr:`needs_own`.
+            x (Tensor or SparseFeatures, optional): What :meth:`send` took for the targets;
+                :obj:`None` if they have no features.
+            graph (Graph): What :meth:`prepare` gave.
+        """
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return Module.__repr__(self)
+
+
+class OrderedConv(Conv):
+    r"""A layer with one linear map, before or after the aggregation.
+
+    A linear aggregation commutes with it, so sparse features are then transformed first in any
+    case; a nonlinear aggregation of sparse features makes them dense.
+    """
+
+    order: Order
+    lin: Linear | None
+
+    def transform(self, x: Features) -> Tensor:
+        r"""The linear map, without bias."""
+        assert self.lin is not None
+        return self.lin.without_bias(x)
+
+    def transforms_first(self, x: Features | None) -> bool:
+        r"""Whether the map of these features comes before the aggregation."""
+        sparse_and_linear = isinstance(x, SparseFeatures) and self.aggr.is_linear
+        return self.order == "transform-first" or sparse_and_linear
+
+    def send(self, x: Features) -> Features:
+        r"""The features, transformed if that comes first."""
+        return self.transform(x) if self.transforms_first(x) else x
+
+    def aggregate_in_order(self, sent: Features, x: Features | None, graph: Graph) -> Tensor:
+        r"""The aggregation of what was sent, transformed if that comes last."""
+        out: Tensor = self.aggr(as_dense(sent), graph)
+        return out if self.transforms_first(x) else self.transform(out)
+
+
+def square_features(x: Features | Pair, channels: int, graph: Graph, layer: str) -> Features:
+    r"""Features of nodes that are sources and targets; a pair is refused as in PyG's GCNConv,
+    unless it is the same features twice.
+    """
+    if isinstance(x, tuple):
+        if x[0] is not x[1]:
+            raise ValueError(
+                f"{layer} needs the same nodes as sources and targets (got a pair of features): "
+                f"use SAGEConv, GATConv or GINConv between different nodes"
+            )
+        x = x[0]
+    return check_features(x, channels, graph.num_nodes)
+
+
+def with_bias(out: Tensor, bias: Parameter | None) -> Tensor:
+    r"""The output plus the bias, if there is one."""
+    return out if bias is None else out + bias
 
 
 def check_order(order: Order) -> Order:
@@ -40,20 +266,28 @@ def check_positive(**sizes: object) -> None:
             raise ValueError(f"'{name}' must be a positive integer (got {size!r})")
 
 
+def check_channels(in_channels: int, **sizes: object) -> int:
+    r"""The channels of a layer's input, -1 where the first call determines them."""
+    if isinstance(in_channels, bool) or in_channels != -1:
+        check_positive(in_channels=in_channels)
+    check_positive(**sizes)
+    return in_channels
+
+
 def check_rate(rate: float, name: str = "dropout") -> float:
     r"""A probability of dropout."""
-    number: object = rate  # numpy has kinds of its own
+    number: object = rate  # numpy has number types of its own
     if isinstance(number, bool) or not isinstance(number, Real) or not 0 <= float(number) < 1:
         raise ValueError(f"'{name}' must be in [0, 1) (got {rate!r})")
     return float(rate)
 
 
 def as_graph(graph: Graph | Tensor, x: Features | Pair, edge_weight: Tensor | None) -> Graph:
-    r"""A graph, made from an :obj:`edge_index` if that is what was given.
+    r"""A graph, made from an :obj:`edge_index` if that was given.
 
     Args:
-        graph (Graph or Tensor): The graph, or PyG's :obj:`edge_index`. A graph remembers what
-            layers derive from it, an :obj:`edge_index` is prepared anew at each call.
+        graph (Graph or Tensor): The graph, or PyG's :obj:`edge_index`. A graph caches what layers
+            derive from it, an :obj:`edge_index` is prepared again at each call.
         x (Tensor, SparseFeatures or tuple): The features, for the number of nodes.
         edge_weight (Tensor, optional): Weights in the order of the edges.
     """
@@ -73,12 +307,12 @@ def as_graph(graph: Graph | Tensor, x: Features | Pair, edge_weight: Tensor | No
     return Graph.from_edge_index(graph, (source.size(0), target.size(0)), edge_weight)
 
 
-def check_features(x: object, channels: int | None, nodes: int, name: str = "x") -> Features:
-    r"""Features of the right width (any if :obj:`None`), one row for each node."""
+def check_features(x: object, channels: int, nodes: int, name: str = "x") -> Features:
+    r"""Features of the right width (any if -1), one row for each node."""
     found = check_kind(x, name)
-    if len(found.shape) != 2 or found.size(0) != nodes or channels not in (None, found.size(1)):
+    if len(found.shape) != 2 or found.size(0) != nodes or channels not in (-1, found.size(1)):
         raise ValueError(
-            f"'{name}' must be [{nodes}, {'any' if channels is None else channels}], the graph's "
+            f"'{name}' must be [{nodes}, {'any' if channels == -1 else channels}], the graph's "
             f"nodes by the layer's input channels (got {list(found.shape)})"
         )
     return found
@@ -105,7 +339,7 @@ def check_kind(x: object, name: str = "x") -> Features:
     return x
 
 
-def as_pair(x: Features | Pair, channels: int | None, graph: Graph) -> Pair:
+def as_pair(x: Features | Pair, channels: int, graph: Graph) -> Pair:
     r"""Features of sources and of targets, from one set for both or from a pair as in PyG."""
     if not isinstance(x, tuple):
         own = check_features(x, channels, graph.num_src)
@@ -114,120 +348,3 @@ def as_pair(x: Features | Pair, channels: int | None, graph: Graph) -> Pair:
     if x[1] is None:
         return source, None
     return source, check_features(x[1], channels, graph.num_dst, "x[1]")
-
-
-CLASSES: dict[object, type[LpAggregation | PolynomialAggregation | SoftmaxAggregation]] = {
-    "lp": LpAggregation,
-    "poly": PolynomialAggregation,
-    "softmax": SoftmaxAggregation,
-}
-AGGREGATORS = (*(str(name) for name in CLASSES), "max")
-Aggr: TypeAlias = Literal["lp", "poly", "softmax", "max"] | LearnableAggregation | None
-
-
-@final
-class Neighbourhood(Module):
-    r"""Aggregates features over a graph in the way that a layer was asked for.
-
-    Args:
-        aggr (str, LearnableAggregation or None): :obj:`"lp"`, :obj:`"poly"` or :obj:`"softmax"`
-            with their default start values, :obj:`"max"`, an aggregator, or :obj:`None` for the
-            weighted sum.
-        heads (int, optional): How many heads have a parameter of their own; :obj:`None` for one
-            parameter in all. (default: :obj:`None`)
-        form (str, optional): The form of a polynomial or softmax given by name.
-            (default: :obj:`"weighted"`)
-
-    Attributes:
-        learned (LearnableAggregation, optional): The aggregator, if it has a parameter.
-    """
-
-    def __init__(
-        self,
-        aggr: Aggr,
-        *,
-        heads: int | None = None,
-        form: Form = "weighted",
-    ) -> None:
-        super().__init__()
-        self.learned: LearnableAggregation | None = None
-        self.is_max = aggr == "max"
-        if aggr == "none":
-            aggr = None
-        if isinstance(aggr, LearnableAggregation):
-            self.learned = aggr
-        elif aggr is not None and not self.is_max:
-            self.learned = _by_name(aggr, heads, form)
-
-    @property
-    def is_linear(self) -> bool:
-        r"""Whether it commutes with a linear map of the features."""
-        return self.learned is None and not self.is_max
-
-    def forward(self, x: Tensor, graph: Graph, weight: Tensor | None = None) -> Tensor:
-        r"""Aggregates.
-
-        Args:
-            x (Tensor): :obj:`[num_src, channels]` or :obj:`[num_src, heads, channels]`.
-            graph (Graph): The graph.
-            weight (Tensor, optional): Weights of edges in the order of :obj:`graph.edge_index`.
-                (default: the graph's own)
-        """
-        out: Tensor
-        if self.learned is not None:
-            out = self.learned(x, graph, edge_weight=weight)
-        elif self.is_max:
-            out = functional.max(x, graph, edge_weight=weight)
-        else:
-            out = functional.sum(x, graph, edge_weight=weight)
-        return out
-
-    @torch.no_grad()
-    def maxness(self, x: Tensor, graph: Graph, weight: Tensor | None = None) -> Tensor:
-        r"""Where between mean (0) and max (1) it stands on its input, per channel."""
-        if self.learned is not None:
-            return maxness(self.learned, x, graph, edge_weight=weight)
-        return x.new_full(x.shape[1:], 1.0 if self.is_max else 0.0)
-
-    def extra_repr(self) -> str:
-        r"""The aggregation, where it has no parameter to show itself."""
-        return "" if self.learned is not None else ("max" if self.is_max else "weighted sum")
-
-
-def _by_name(name: object, heads: int | None, form: Form) -> LearnableAggregation:
-    if name not in CLASSES:
-        listed = ", ".join(repr(known) for known in AGGREGATORS)
-        raise ValueError(
-            f"'aggr' must be None (the layer's own), one of {listed}, or an aggregator such as "
-            f"meanmax.LpAggregation() (got {name!r})"
-        )
-    options: dict[str, Any] = {} if heads is None else {"per": "head", "heads": heads}
-    if name != "lp":
-        options["form"] = form
-    return CLASSES[name](**options)
-
-
-def ordered(
-    x: Features,
-    graph: Graph,
-    transform: Callable[[Features], Tensor],
-    aggr: Neighbourhood,
-    order: Order,
-) -> Tensor:
-    r"""Transforms and aggregates.
-
-    A linear aggregation commutes with a linear transform, so sparse features are then transformed
-    first in any case; a nonlinear one over sparse features themselves makes them dense.
-
-    Args:
-        x (Tensor or SparseFeatures): The features.
-        graph (Graph): The prepared graph.
-        transform (callable): A linear map without bias.
-        aggr (Neighbourhood): The aggregation.
-        order (str): Which comes first.
-    """
-    sparse_and_linear = isinstance(x, SparseFeatures) and aggr.is_linear
-    if order == "transform-first" or sparse_and_linear:
-        first: Tensor = aggr(transform(x), graph)
-        return first
-    return transform(aggr(as_dense(x), graph))

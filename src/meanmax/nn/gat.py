@@ -6,10 +6,20 @@ from typing import Literal, final, overload
 
 import torch
 from torch import Tensor
-from torch.nn import Module, Parameter
+from torch.nn import Parameter
 
 from meanmax.graph import Graph
-from meanmax.nn.conv import Aggr, Neighbourhood, Pair, as_graph, as_pair, check_positive, check_rate
+from meanmax.graph.weights import with_self_loops
+from meanmax.nn.conv import (
+    Aggr,
+    Conv,
+    Neighbourhood,
+    Pair,
+    as_graph,
+    check_channels,
+    check_rate,
+    with_bias,
+)
 from meanmax.nn.linear import Features, Linear, fast_dropout
 from meanmax.ops import attention
 from meanmax.ops.autograd import row_totals, with_heads
@@ -33,7 +43,7 @@ def scores(h: Tensor, *vectors: Tensor) -> tuple[Tensor, ...]:
 
 
 def with_own_loops(graph: Graph) -> Graph:
-    r"""The graph with self-loops in place of those it has, remembered; between different sources
+    r"""The graph with self-loops in place of those it has, cached; between different sources
     and targets, as in PyG, between the first ones of both.
     """
     if graph.num_src == graph.num_dst:
@@ -42,13 +52,11 @@ def with_own_loops(graph: Graph) -> Graph:
         known: Graph = graph.cache["own_loops"]
         return known
     with torch.inference_mode(False):
-        edges, weight = graph.edge_index, graph.edge_weight
-        keep = edges[0] != edges[1]
-        shared = torch.arange(min(graph.num_src, graph.num_dst), device=graph.device)
-        if weight is not None:
-            weight = torch.cat([weight[keep], weight.new_ones(len(shared), *weight.shape[1:])])
-        edges = torch.cat([edges[:, keep], shared.expand(2, -1)], dim=1)
-        looped = Graph.from_edge_index(edges, (graph.num_src, graph.num_dst), weight).prepared()
+        src, dst = graph.edge_index
+        shared = min(graph.num_src, graph.num_dst)
+        src, dst, weight = with_self_loops(src, dst, graph.edge_weight, shared, "replace")
+        sizes = (graph.num_src, graph.num_dst)
+        looped = Graph.from_edge_index(torch.stack([src, dst]), sizes, weight).prepared()
     if weight is None or not weight.requires_grad:
         graph.cache["own_loops"] = looped
     return looped
@@ -97,7 +105,7 @@ def combine_heads(out: Tensor, concat: bool) -> Tensor:
 
 
 @final
-class GATConv(Module):
+class GATConv(Conv):
     r"""The layer of `"Graph Attention Networks" <https://arxiv.org/abs/1710.10903>`_ with any
     aggregator.
 
@@ -131,6 +139,8 @@ class GATConv(Module):
         bias (bool, optional): Whether :math:`b` is added. (default: :obj:`True`)
     """
 
+    needs_own = True
+
     def __init__(
         self,
         in_channels: int,
@@ -145,8 +155,7 @@ class GATConv(Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        check_positive(in_channels=in_channels, out_channels=out_channels, heads=heads)
-        self.in_channels = in_channels
+        self.in_channels = check_channels(in_channels, out_channels=out_channels, heads=heads)
         self.out_channels = out_channels
         self.heads = heads
         self.concat = concat
@@ -160,16 +169,6 @@ class GATConv(Module):
         width = heads * out_channels if concat else out_channels
         self.bias = Parameter(torch.zeros(width)) if bias else None
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        r"""Draws new weights and sets the aggregator's parameter back to its start."""
-        self.lin.reset_parameters()
-        torch.nn.init.xavier_uniform_(self.att_src)
-        torch.nn.init.xavier_uniform_(self.att_dst)
-        if self.aggr.learned is not None:
-            self.aggr.learned.reset_parameters()
-        if self.bias is not None:
-            torch.nn.init.zeros_(self.bias)
 
     @overload
     def forward(
@@ -208,23 +207,45 @@ class GATConv(Module):
                 (default: :obj:`False`)
         """
         graph = as_graph(graph, x, edge_weight)
-        source, target = as_pair(x, self.in_channels, graph)
-        graph = with_own_loops(graph) if self.add_self_loops else graph.prepared()
-        h = self.lin(source).view(-1, self.heads, self.out_channels)
-        of_target: Tensor | None = None
-        if target is source:
+        source, target = self.features(x, graph)
+        sent, own = self.send_both(source, target)
+        graph = self.prepare(graph)
+        out, alpha = self._attend(sent, own, graph)
+        return (out, (graph.edge_index, alpha)) if return_attention_weights else out
+
+    def send(self, x: Features) -> Features:
+        r"""The transformed features of all heads, :obj:`[num_nodes, heads * out_channels]`."""
+        out: Tensor = self.lin(x)
+        return out
+
+    def prepare(self, graph: Graph) -> Graph:
+        r"""The graph with self-loops in place of its own, if nodes attend to themselves."""
+        return with_own_loops(graph) if self.add_self_loops else graph.prepared()
+
+    def receive(
+        self, sent: Features, own: Features | None, x: Features | None, graph: Graph
+    ) -> Tensor:
+        r"""Attends and aggregates; see :meth:`Conv.receive`."""
+        return self._attend(sent, own, graph)[0]
+
+    def _attend(self, sent: Features, own: Features | None, graph: Graph) -> tuple[Tensor, Tensor]:
+        r"""The output, and attention before dropout."""
+        h, of_target = self._by_head(sent), None
+        if own is sent:
             of_source, of_target = scores(h, self.att_src, self.att_dst)
         else:
             (of_source,) = scores(h, self.att_src)
-            if target is not None:
-                other = self.lin(target).view(-1, self.heads, self.out_channels)
-                (of_target,) = scores(other, self.att_dst)
+            if own is not None:
+                (of_target,) = scores(self._by_head(own), self.att_dst)
         alpha = attended(of_source, of_target, graph, self.negative_slope)
         alpha = reweighted(alpha, graph, graph.weight)
         dropped = fast_dropout(alpha, self.dropout, self.training)
         out = combine_heads(self.aggr(h, graph, dropped), self.concat)
-        out = out if self.bias is None else out + self.bias
-        return (out, (graph.edge_index, alpha)) if return_attention_weights else out
+        return with_bias(out, self.bias), alpha
+
+    def _by_head(self, h: Features) -> Tensor:
+        assert isinstance(h, Tensor)
+        return h.view(len(h), self.heads, self.out_channels)
 
     def extra_repr(self) -> str:
         r"""Channels, heads and dropout."""

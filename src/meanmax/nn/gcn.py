@@ -6,24 +6,25 @@ from typing import final
 
 import torch
 from torch import Tensor
-from torch.nn import Module, Parameter
+from torch.nn import Parameter
 
 from meanmax.graph import Graph
 from meanmax.nn.conv import (
     Aggr,
     Neighbourhood,
     Order,
-    as_graph,
-    check_features,
+    OrderedConv,
+    Pair,
+    check_channels,
     check_order,
-    check_positive,
-    ordered,
+    square_features,
+    with_bias,
 )
 from meanmax.nn.linear import Features, Linear
 
 
 @final
-class GCNConv(Module):
+class GCNConv(OrderedConv):
     r"""The layer of `"Semi-Supervised Classification with Graph Convolutional Networks"
     <https://arxiv.org/abs/1609.02907>`_ with any aggregator.
 
@@ -70,8 +71,7 @@ class GCNConv(Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        check_positive(in_channels=in_channels, out_channels=out_channels)
-        self.in_channels = in_channels
+        self.in_channels = check_channels(in_channels, out_channels=out_channels)
         self.out_channels = out_channels
         self.order = check_order(order)
         self.add_self_loops = add_self_loops
@@ -80,31 +80,20 @@ class GCNConv(Module):
         self.aggr = Neighbourhood(aggr)
         self.bias = Parameter(torch.zeros(out_channels)) if bias else None
 
-    def reset_parameters(self) -> None:
-        r"""Draws new weights and sets the aggregator's parameter back to its start."""
-        self.lin.reset_parameters()
-        if self.aggr.learned is not None:
-            self.aggr.learned.reset_parameters()
-        if self.bias is not None:
-            torch.nn.init.zeros_(self.bias)
+    def features(self, x: Features | Pair, graph: Graph) -> Pair:
+        r"""The features of the nodes, checked."""
+        nodes = square_features(x, self.in_channels, graph, "GCNConv")
+        return nodes, nodes
 
-    def forward(
-        self, x: Features, graph: Graph | Tensor, edge_weight: Tensor | None = None
+    def prepare(self, graph: Graph) -> Graph:
+        r"""The graph with self-loops and the weights :math:`\hat A`."""
+        return graph.prepared("sym" if self.normalize else None, self.add_self_loops)
+
+    def receive(
+        self, sent: Features, own: Features | None, x: Features | None, graph: Graph
     ) -> Tensor:
-        r"""Runs the layer.
-
-        Args:
-            x (Tensor or SparseFeatures): :obj:`[num_nodes, in_channels]`.
-            graph (Graph or Tensor): The graph as it is, without normalisation; or PyG's
-                :obj:`edge_index`, which is prepared anew at each call.
-            edge_weight (Tensor, optional): Weights in place of the graph's own, in the order of
-                its edges. (default: :obj:`None`)
-        """
-        graph = as_graph(graph, x, edge_weight)
-        x = check_features(x, self.in_channels, graph.num_nodes)
-        graph = graph.prepared("sym" if self.normalize else None, self.add_self_loops)
-        out = ordered(x, graph, self.lin, self.aggr, self.order)
-        return out if self.bias is None else out + self.bias
+        r"""Aggregates and adds the bias; see :meth:`Conv.receive`."""
+        return with_bias(self.aggregate_in_order(sent, x, graph), self.bias)
 
     def extra_repr(self) -> str:
         r"""What changes the result."""

@@ -6,15 +6,15 @@ from typing import final
 
 import torch
 from torch import Tensor
-from torch.nn import Module, Parameter
+from torch.nn import Module, Parameter, Sequential
 
-from meanmax.graph import Graph
-from meanmax.nn.conv import Aggr, Neighbourhood, Pair, as_graph, as_pair
+from meanmax.graph import Graph, SparseFeatures
+from meanmax.nn.conv import Aggr, Conv, Neighbourhood
 from meanmax.nn.linear import Features, Linear, as_dense
 
 
 @final
-class GINConv(Module):
+class GINConv(Conv):
     r"""The layer of `"How Powerful are Graph Neural Networks?"
     <https://arxiv.org/abs/1810.00826>`_ with any aggregator.
 
@@ -38,6 +38,7 @@ class GINConv(Module):
     """
 
     eps: Tensor
+    needs_own = True
 
     def __init__(
         self, nn: Module, *, aggr: Aggr = None, eps: float = 0.0, train_eps: bool = False
@@ -52,56 +53,45 @@ class GINConv(Module):
             self.register_buffer("eps", torch.full((1,), self.initial_eps))
 
     def reset_parameters(self) -> None:
-        r"""Draws new weights and sets the other parameters back to their start."""
-        for module in self.nn.modules():
-            reset = getattr(module, "reset_parameters", None)
-            if reset is not None:
-                reset()
-        if self.aggr.learned is not None:
-            self.aggr.learned.reset_parameters()
+        r"""Draws new weights and sets the other parameters back to their start values."""
+        super().reset_parameters()
         with torch.no_grad():
             self.eps.fill_(self.initial_eps)
 
-    def forward(
-        self, x: Features | Pair, graph: Graph | Tensor, edge_weight: Tensor | None = None
+    def send(self, x: Features) -> Features:
+        r"""The features; sparse ones through the MLP's first map if that commutes."""
+        first = self._commuting(x)
+        return x if first is None else first.without_bias(x)
+
+    def prepare(self, graph: Graph) -> Graph:
+        r"""The graph as it is."""
+        return graph.prepared()
+
+    def receive(
+        self, sent: Features, own: Features | None, x: Features | None, graph: Graph
     ) -> Tensor:
-        r"""Runs the layer.
-
-        Args:
-            x (Tensor, SparseFeatures or tuple): :obj:`[num_nodes, channels]`, or a pair for
-                sources and targets.
-            graph (Graph or Tensor): The graph as it is, or PyG's :obj:`edge_index`.
-            edge_weight (Tensor, optional): Weights in place of the graph's own, in the order of
-                its edges. (default: :obj:`None`)
-        """
-        graph = as_graph(graph, x, edge_weight).prepared()
-        source, target = as_pair(x, None, graph)
-        if not isinstance(source, Tensor):
-            first = self._first_linear()
-            if first is not None and target is source:
-                h = first.without_bias(source)
-                h = self._gather(h, h, graph)
-                return self._rest(h if first.bias is None else h + first.bias)
-        target = None if target is None else as_dense(target)
-        out: Tensor = self.nn(self._gather(as_dense(source), target, graph))
-        return out
-
-    def _gather(self, source: Tensor, target: Tensor | None, graph: Graph) -> Tensor:
-        out: Tensor = self.aggr(source, graph)
-        return out if target is None else out + (1 + self.eps) * target
-
-    def _first_linear(self) -> Linear | None:
-        r"""The MLP's first map, if it commutes with the aggregation."""
-        if self.aggr.is_linear and isinstance(self.nn, torch.nn.Sequential) and len(self.nn):
-            first = self.nn[0]
-            return first if isinstance(first, Linear) else None
-        return None
-
-    def _rest(self, h: Tensor) -> Tensor:
-        assert isinstance(self.nn, torch.nn.Sequential)
+        r"""Aggregates, adds the targets' own term, and runs the MLP; see :meth:`Conv.receive`."""
+        dense = as_dense(sent)
+        h: Tensor = self.aggr(dense, graph)
+        if own is not None:
+            h = h + (1 + self.eps) * (dense if own is sent else as_dense(own))
+        first = self._commuting(x)
+        if first is None:
+            out: Tensor = self.nn(h)
+            return out
+        assert isinstance(self.nn, Sequential)
+        h = h if first.bias is None else h + first.bias
         for module in list(self.nn)[1:]:
             h = module(h)
         return h
+
+    def _commuting(self, x: Features | None) -> Linear | None:
+        r"""The MLP's first map, if features are sparse and it commutes with the aggregation."""
+        if not isinstance(x, SparseFeatures) or not self.aggr.is_linear:
+            return None
+        if isinstance(self.nn, Sequential) and len(self.nn) and isinstance(self.nn[0], Linear):
+            return self.nn[0]
+        return None
 
     def extra_repr(self) -> str:
         r"""The start of epsilon and whether it is learned."""

@@ -2,10 +2,11 @@ r"""Linear maps and dropout of features that may be sparse."""
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 
 import torch
 from torch import Tensor
+from torch.nn import UninitializedParameter
 
 from meanmax.graph import SparseFeatures
 from meanmax.ops import Drop, numba_serves
@@ -22,7 +23,7 @@ class Linear(torch.nn.Linear):
     A product with sparse features costs what is stored, forward and backward.
 
     Args:
-        in_channels (int): Channels of the input.
+        in_channels (int): Channels of the input; -1 if the first call determines them.
         out_channels (int): Channels of the output.
         bias (bool, optional): Whether :math:`b` is added. (default: :obj:`True`)
         init (str, optional): :obj:`"glorot"` as PyG's GCN and GAT, or :obj:`"uniform"` as
@@ -38,10 +39,15 @@ class Linear(torch.nn.Linear):
         init: Literal["glorot", "uniform"] = "uniform",
     ) -> None:
         self.init = init
-        super().__init__(in_channels, out_channels, bias)
+        super().__init__(max(in_channels, 1), out_channels, bias)
+        if in_channels == -1:
+            self.in_features = -1
+            self.weight = UninitializedParameter()
 
     def reset_parameters(self) -> None:
         r"""Draws new weights."""
+        if self.is_lazy:
+            return
         super().reset_parameters()
         if self.init == "glorot":
             torch.nn.init.xavier_uniform_(self.weight)
@@ -51,13 +57,41 @@ class Linear(torch.nn.Linear):
         out = self.without_bias(x)
         return out if self.bias is None else out + self.bias
 
+    @property
+    def is_lazy(self) -> bool:
+        r"""Whether the first call is still to determine the channels of the input."""
+        return isinstance(getattr(self, "weight", None), UninitializedParameter)
+
     def without_bias(self, x: Features) -> Tensor:
         r"""The linear map alone."""
+        if self.is_lazy:
+            self._materialize(x.size(-1))
+            self.reset_parameters()
         self._check(x)
         if isinstance(x, Tensor):
             return torch.nn.functional.linear(x, self.weight)
         out: Tensor = sparse_product(x, self.weight)
         return out
+
+    def _materialize(self, in_channels: int) -> None:
+        self.in_features = in_channels
+        self.weight.materialize((self.out_features, in_channels))  # type: ignore[attr-defined]
+
+    def _save_to_state_dict(
+        self, destination: dict[str, Any], prefix: str, keep_vars: bool
+    ) -> None:
+        if not self.is_lazy:
+            super()._save_to_state_dict(destination, prefix, keep_vars)
+            return
+        destination[f"{prefix}weight"] = self.weight
+        if self.bias is not None:
+            destination[f"{prefix}bias"] = self.bias if keep_vars else self.bias.detach()
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        weight = state_dict.get(f"{prefix}weight")
+        if self.is_lazy and weight is not None and not isinstance(weight, UninitializedParameter):
+            self._materialize(weight.size(1))
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def _check(self, x: Features) -> None:
         if x.size(-1) != self.in_features:

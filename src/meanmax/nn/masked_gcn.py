@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 import torch
 from torch import Tensor
-from torch.nn import Module, Parameter
+from torch.nn import Parameter, UninitializedParameter
 
 from meanmax import functional
 from meanmax.graph import Graph, SparseFeatures
@@ -16,12 +16,14 @@ from meanmax.nn.conv import (
     Aggr,
     Neighbourhood,
     Order,
+    OrderedConv,
+    Pair,
     as_graph,
-    check_features,
+    check_channels,
     check_order,
-    check_positive,
     check_rate,
-    ordered,
+    square_features,
+    with_bias,
 )
 from meanmax.nn.linear import Features, Linear, dropout
 from meanmax.ops.autograd import own_weight, summed_weights
@@ -29,42 +31,44 @@ from meanmax.ops.autograd import own_weight, summed_weights
 COLUMNS = 128
 
 
-def spread(x: Tensor, graph: Graph, degree: Tensor) -> Tensor:
-    r""":math:`\frac{1}{d_i} \sum_j \hat A_{ij} (x_i - x_j)^2` of every node and channel.
+def spread(x: Tensor, own: Tensor, graph: Graph, degree: Tensor) -> Tensor:
+    r""":math:`\frac{1}{d_i} \sum_j \hat A_{ij} (x_i - x_j)^2` of every target and channel.
 
     Measured from the channel's mean, which changes nothing but leaves less to cancel; what
     rounding leaves below 0 is 0.
 
     Args:
-        x (Tensor): :obj:`[num_nodes, channels]`.
+        x (Tensor): The features of the sources, :obj:`[num_src, channels]`.
+        own (Tensor): Those of the targets, :obj:`[num_dst, channels]`.
         graph (Graph): With weights :math:`\hat A`.
-        degree (Tensor): :math:`d`, :obj:`[num_nodes, 1]`.
+        degree (Tensor): :math:`d`, :obj:`[num_dst, 1]`.
     """
-    total = summed_weights(graph).to(x.dtype)
-    centred = x - graph.total(x) / graph.total(x.new_ones(x.size(0), 1)).clamp(min=1)
+    total, mean = summed_weights(graph).to(x.dtype), graph.mean(x)
+    centred = x - mean
+    own = centred if own is x else own - mean
     both = functional.sum(torch.cat([centred, centred * centred], dim=1), graph)
     first, second = both.chunk(2, dim=1)
-    whole = centred * (centred * total - 2 * first) + second
+    whole = own * (own * total - 2 * first) + second
     return whole.clamp(min=0) / _divisor(degree).to(x.dtype)
 
 
 def sparse_spread(x: SparseFeatures, graph: Graph, degree: Tensor) -> Tensor:
     r"""The same at the places that sparse features store, :obj:`[stored]`, without gradient.
 
-    It stays the same while features and graph do, and is remembered with the graph.
+    It stays the same while features and graph do, and is cached with the graph.
     """
-    remembered = graph.cache.get("sparse_spread")
-    if remembered is None or remembered[0] is not x.value or remembered[1] is not x.graph:
+    cached = graph.cache.get("sparse_spread")
+    if cached is None or cached[0] is not x.value or cached[1] is not x.graph:
         with torch.inference_mode(False):
-            remembered = (x.value, x.graph, _sparse_spread(x, graph, degree))
-        graph.cache["sparse_spread"] = remembered
-    found: Tensor = remembered[2]
+            cached = (x.value, x.graph, _sparse_spread(x, graph, degree))
+        graph.cache["sparse_spread"] = cached
+    found: Tensor = cached[2]
     return found
 
 
 @torch.no_grad()
 def _sparse_spread(x: SparseFeatures, graph: Graph, degree: Tensor) -> Tensor:
-    if not graph.is_whole:
+    if not graph.is_local:
         return _spread_by_columns(x, graph, degree)
     features = x.to(torch.float64).to_scipy()
     weight = own_weight(graph, torch.empty(0, dtype=torch.float64))
@@ -89,7 +93,7 @@ def _spread_by_columns(x: SparseFeatures, graph: Graph, degree: Tensor) -> Tenso
         at = (row[inside], column[inside] - first)
         dense = wide.value.new_zeros(x.size(0), min(COLUMNS, x.size(1) - first))
         dense[at] = wide.value[inside]
-        found[inside] = spread(dense, graph, degree)[at]
+        found[inside] = spread(dense, dense, graph, degree)[at]
     return found.to(x.dtype)
 
 
@@ -106,7 +110,7 @@ def _at(matrix: scipy.sparse.csr_array, row: np.ndarray, column: np.ndarray) -> 
 
 
 @final
-class MaskedGCNConv(Module):
+class MaskedGCNConv(OrderedConv):
     r"""The layer of "Masked Graph Convolutional Network" (Yang et al., IJCAI 2019) with any
     aggregator: each node sends of each channel only the share that its neighbourhood agrees on.
 
@@ -147,51 +151,63 @@ class MaskedGCNConv(Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        check_positive(in_channels=in_channels, out_channels=out_channels)
-        self.in_channels = in_channels
+        self.in_channels = check_channels(in_channels, out_channels=out_channels)
         self.out_channels = out_channels
         self.order = check_order(order)
         self.dropout = check_rate(dropout)
         self.lin = Linear(in_channels, out_channels, bias=False, init="glorot")
         self.aggr = Neighbourhood(aggr)
-        self.log_variance = Parameter(torch.zeros(in_channels))
+        self.log_variance = (
+            UninitializedParameter() if in_channels == -1 else Parameter(torch.zeros(in_channels))
+        )
         self.bias = Parameter(torch.zeros(out_channels)) if bias else None
 
-    def reset_parameters(self) -> None:
-        r"""Draws new weights and sets the other parameters back to their start."""
-        self.lin.reset_parameters()
-        if self.aggr.learned is not None:
-            self.aggr.learned.reset_parameters()
-        torch.nn.init.zeros_(self.log_variance)
-        if self.bias is not None:
-            torch.nn.init.zeros_(self.bias)
-
     def forward(
-        self, x: Features, graph: Graph | Tensor, edge_weight: Tensor | None = None
+        self, x: Features | Pair, graph: Graph | Tensor, edge_weight: Tensor | None = None
     ) -> Tensor:
         r"""Runs the layer; the arguments are those of :meth:`GCNConv.forward`."""
         graph = as_graph(graph, x, edge_weight)
-        x = check_features(x, self.in_channels, graph.num_nodes)
+        nodes = square_features(x, self.in_channels, graph, "MaskedGCNConv")
         if graph.weight is not None and graph.weight.dim() == 2:
             raise ValueError("Masked GCN takes one weight per edge (got weights per head)")
-        around = graph.around_sources
-        degree = summed_weights(around.prepared(None, True))
-        masked = self._masked(x, around.prepared("sym", True), degree)
+        masked = self.mask(nodes, nodes, graph.around_sources)
         masked = dropout(masked, self.dropout, self.training)
-        graph = graph.prepared("sym", True)
-        out = ordered(masked, graph, self.lin, self.aggr, self.order)
-        return out if self.bias is None else out + self.bias
+        return self.receive(self.send(masked), None, masked, self.prepare(graph))
 
-    def _masked(self, x: Features, graph: Graph, degree: Tensor) -> Features:
+    def mask(self, x: Features, own: Features, graph: Graph) -> Features:
+        r"""The share of their features that targets send, :math:`m \circ H`.
+
+        Args:
+            x (Tensor or SparseFeatures): The features of the sources.
+            own (Tensor or SparseFeatures): Those of the targets, the same object if they are all
+                sources; else both are dense.
+            graph (Graph): The graph as it is.
+        """
+        if isinstance(self.log_variance, UninitializedParameter):
+            self.log_variance.materialize((x.size(1),))
+            torch.nn.init.zeros_(self.log_variance)
+        degree, graph = summed_weights(graph.prepared(None, True)), self.prepare(graph)
         inverse = torch.exp(-self.log_variance)
         learned = graph.weight is not None and graph.weight.requires_grad
-        if not isinstance(x, Tensor) and (learned or x.value.requires_grad):
-            x = x.to_dense()  # the sparse sum has no gradient
-        if isinstance(x, Tensor):
-            return x * torch.exp(-spread(x, graph, degree) * inverse)
-        channel = x.graph.col.long()
-        mask = torch.exp(-sparse_spread(x, graph, degree) * inverse[channel])
-        return x.with_value(x.value * mask)
+        if isinstance(x, SparseFeatures) and (learned or x.value.requires_grad):
+            x = own = x.to_dense()  # the sparse sum has no gradient
+        if isinstance(x, SparseFeatures):
+            channel = x.graph.col.long()
+            return x.with_value(
+                x.value * torch.exp(-sparse_spread(x, graph, degree) * inverse[channel])
+            )
+        assert isinstance(own, Tensor)
+        return own * torch.exp(-spread(x, own, graph, degree) * inverse)
+
+    def prepare(self, graph: Graph) -> Graph:
+        r"""The graph with self-loops and the weights :math:`\hat A`."""
+        return graph.prepared("sym", True)
+
+    def receive(
+        self, sent: Features, own: Features | None, x: Features | None, graph: Graph
+    ) -> Tensor:
+        r"""Aggregates and adds the bias; see :meth:`Conv.receive`."""
+        return with_bias(self.aggregate_in_order(sent, x, graph), self.bias)
 
     def extra_repr(self) -> str:
         r"""Channels, order and dropout."""

@@ -131,7 +131,7 @@ class NodeModel(Module):
         """
         learned = graph.weight is not None and graph.weight.requires_grad
         needs = self._needs()
-        if needs is None or not graph.is_whole or graph.num_graphs != 1 or learned:
+        if needs is None or not graph.is_local or graph.num_graphs != 1 or learned:
             return None
         return field_of(graph, nodes, needs)
 
@@ -225,7 +225,7 @@ class NodeModel(Module):
     ) -> list[Tensor]:
         field = given if isinstance(given, Field) else None
         graph = given.whole if isinstance(given, Field) else as_graph(given, x, None)
-        if not graph.is_whole and any(isinstance(norm, BatchNorm1d) for norm in self.norms):
+        if not graph.is_local and any(isinstance(norm, BatchNorm1d) for norm in self.norms):
             raise ValueError(
                 "norm='batch' takes its means over the nodes of one process: use norm='layer' "
                 "where the graph is spread over several"
@@ -233,7 +233,6 @@ class NodeModel(Module):
         extra = self._structure_of(graph, structure)
         outs: list[Tensor] = []
         h: Features = x
-        last = len(self.layers) - 1
         for index, layer in enumerate(self.layers):
             part, beside_x = graph, extra
             if field is not None:
@@ -243,16 +242,27 @@ class NodeModel(Module):
             if not self.drops_input:
                 h = dropout(h, self.dropout, self.training)
             out = layer(h, part, *beside_x)
-            if self.has_skip[index]:
-                beside = dropout(h, self.dropout, self.training) if self.drops_input else h
-                out = out + self.skips[index](beside)
+            out = self.add_skip(index, out, h)
             if field is not None:
                 out = out.index_select(0, field.stages[index].kept)
-            if index < last:
-                out = ACTIVATIONS[self.activation](self.norms[index](out))
-            outs.append(out)
-            h = out
+            h = self.activate(index, out)
+            outs.append(h)
         return outs
+
+    def add_skip(self, index: int, out: Tensor, x: Features) -> Tensor:
+        r"""The output of a layer plus the skip of its input, if there is one."""
+        if not self.has_skip[index]:
+            return out
+        if self.drops_input:
+            x = dropout(x, self.dropout, self.training)
+        skipped: Tensor = self.skips[index](x)
+        return out + skipped
+
+    def activate(self, index: int, out: Tensor) -> Tensor:
+        r"""Norm and activation of a hidden layer; the last layer has neither."""
+        if index == len(self.layers) - 1:
+            return out
+        return ACTIVATIONS[self.activation](self.norms[index](out))
 
     def _structure_of(self, graph: Graph, given: Tensor | None) -> tuple[Tensor, ...]:
         if not isinstance(self.layers[0], CATConv):

@@ -16,10 +16,11 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_self_loops, remove_self_loops
 
 from meanmax.graph import Graph, SparseFeatures
+from meanmax.nn.build import check_heads
 from meanmax.nn.conv import as_graph, check_features, check_positive, check_rate
 from meanmax.nn.linear import Features, fast_dropout
 from meanmax.nn.model import ACTIVATIONS
-from meanmax.nn.registry import BACKBONES, Activation
+from meanmax.nn.registry import BACKBONES, Activation, find_backbone
 
 Edges: TypeAlias = Literal["normalized", "looped", "plain"]
 
@@ -151,7 +152,7 @@ class PyGBaseline(Module):
                 PyG's :obj:`edge_index` is prepared anew at each call.
             structure (Tensor, optional): Not for these models. (default: :obj:`None`)
         """
-        if isinstance(graph, Graph) and not graph.is_whole:
+        if isinstance(graph, Graph) and not graph.is_local:
             raise ValueError(
                 "PyTorch Geometric's layers need the whole graph in one process (got a part of it)"
             )
@@ -395,7 +396,10 @@ def build_pyg_baseline(
     if peer == "pna":
         make, count = pna(graph), 1
     else:
-        make, count = LAYERS[backbone], _check_heads(backbone, heads, hidden, layers)
+        make, count = (
+            LAYERS[backbone],
+            check_heads(backbone, BACKBONES[backbone], heads, hidden, layers),
+        )
     plans = [
         PyGLayerPlan(
             in_channels=hidden if index else in_channels,
@@ -420,31 +424,10 @@ def _check_names(backbone: object, peer: object) -> None:
     if peer not in PYG_BASELINES:
         listed = ", ".join(repr(known) for known in PYG_BASELINES)
         raise ValueError(f"unknown peer {peer!r}: 'peer' must be one of {listed}")
-    if not isinstance(backbone, str) or backbone not in BACKBONES:
-        listed = ", ".join(repr(known) for known in BACKBONES)
-        raise ValueError(f"unknown backbone {backbone!r}: 'backbone' must be one of {listed}")
+    find_backbone(backbone)
     if peer != "pna" and backbone not in LAYERS:
         listed = ", ".join(repr(known) for known in LAYERS)
         raise ValueError(
             f"PyG has no layer for backbone {backbone!r}, so there is no {peer!r} of it: use one "
             f"of {listed}, or peer 'pna', which has layers of its own"
         )
-
-
-def _check_heads(backbone: str, heads: int | None, hidden: int, layers: int) -> int:
-    usual = BACKBONES[backbone].heads
-    if not usual:
-        if heads not in (None, 1):
-            raise ValueError(
-                f"backbone {backbone!r} has no heads (got heads={heads!r}): leave them out, or "
-                f"use 'gat'"
-            )
-        return 1
-    heads = usual if heads is None else heads
-    check_positive(heads=heads)
-    if layers > 1 and hidden % heads:
-        raise ValueError(
-            f"'hidden' is the width of all heads together and must be a multiple of 'heads' (got "
-            f"hidden={hidden}, heads={heads}): {heads} heads of 8 channels are hidden={8 * heads}"
-        )
-    return heads

@@ -1,17 +1,18 @@
-r"""The backbones by name: which layer each is made of, and its customs."""
+r"""The backbones by name, and aggregators made from their names and options."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from torch.nn import Module, ReLU, Sequential
 
 from meanmax.aggr.base import LearnableAggregation
+from meanmax.names import aggregator_name
 from meanmax.nn.cat import CATConv, Conjunction
-from meanmax.nn.conv import AGGREGATORS, CLASSES, Aggr, Order
+from meanmax.nn.conv import CLASSES, Aggr, Order
 from meanmax.nn.gat import GATConv
 from meanmax.nn.gcn import GCNConv
 from meanmax.nn.gin import GINConv
@@ -20,8 +21,38 @@ from meanmax.nn.masked_gcn import MaskedGCNConv
 from meanmax.nn.sage import SAGEConv
 from meanmax.ops.spec import Form
 
-BackboneName: TypeAlias = Literal["gcn", "masked_gcn", "gat", "cat", "sage", "gin"]
 Activation: TypeAlias = Literal["relu", "elu", "none"]
+PARAMETERS = {"lp": "p", "poly": "alpha", "softmax": "gamma"}
+
+
+@dataclass(frozen=True)
+class LayerOptions:
+    r"""Options that only some backbones have.
+
+    Args:
+        order (str, optional): :obj:`"transform-first"` or :obj:`"aggregate-first"`, for
+            :obj:`"gcn"`, :obj:`"masked_gcn"` and :obj:`"sage"`. (default: the backbone's own)
+        pool (bool, optional): GraphSAGE's dense layer before the aggregation.
+            (default: :obj:`False`)
+        out_heads (int, optional): Heads of the last layer of :obj:`"gat"` and :obj:`"cat"`, which
+            are averaged. (default: :obj:`1`)
+        conjunction (str, optional): CAT's form. (default: :obj:`"implicit"`)
+        num_nodes (int, optional): The nodes of the one graph CAT is trained on, for which it
+            learns structural embeddings; if :obj:`None`, they are fitted to each graph it sees.
+            (default: :obj:`None`)
+        structure_weight (float, optional): The weight :math:`\lambda` of the loss of CAT's learned
+            embeddings. (default: :obj:`0.01`)
+    """
+
+    order: Order | None = None
+    pool: bool = False
+    out_heads: int = 1
+    conjunction: Conjunction = "implicit"
+    num_nodes: int | None = None
+    structure_weight: float = 0.01
+
+
+LAYER_OPTIONS = tuple(LayerOptions.__dataclass_fields__)
 
 
 @dataclass(frozen=True)
@@ -35,11 +66,9 @@ class LayerPlan:
         heads (int): The number of heads.
         concat (bool): Whether heads are concatenated, else averaged.
         aggr (str or LearnableAggregation, optional): The aggregation.
-        order (str, optional): The order of transform and aggregation; :obj:`None` for the layer's
-            own.
-        dropout (float): Dropout, of attention or of what a mask has left.
-        pool (bool): Whether GraphSAGE has a dense layer before the aggregation.
-        conjunction (str): CAT's form.
+        dropout (float): Dropout of attention, or of the masked input.
+        order (str): The order of transform and aggregation.
+        options (LayerOptions): The backbone's own options.
     """
 
     in_channels: int
@@ -48,15 +77,15 @@ class LayerPlan:
     heads: int
     concat: bool
     aggr: Aggr
-    order: Order | None
     dropout: float
-    pool: bool
-    conjunction: Conjunction
+    order: Order
+    options: LayerOptions
 
     @property
-    def head_channels(self) -> int:
-        r"""Output channels of one head."""
-        return self.out_channels // self.heads if self.concat else self.out_channels
+    def sizes(self) -> tuple[int, int]:
+        r"""Input channels, and output channels of one head."""
+        heads = self.heads if self.concat else 1
+        return self.in_channels, self.out_channels // heads
 
 
 @dataclass(frozen=True)
@@ -65,55 +94,50 @@ class Backbone:
 
     Args:
         layer (callable): Builds a layer from its plan.
-        activation (str): What hidden layers end with.
+        options (tuple): The fields of :class:`LayerOptions` that it has.
+        activation (str): The activation of hidden layers.
         heads (int): The usual number of heads; 0 for layers without heads.
-        ordered (bool): Whether the layer has an order of transform and aggregation.
         drops_input (bool): Whether the layer applies dropout to its input itself.
-        first (str): What the layer does first unless told otherwise.
+        order (str): The default order of transform and aggregation.
         form (str): The form of a polynomial or softmax given by name.
     """
 
     layer: Callable[[LayerPlan], Module]
+    options: tuple[str, ...] = ()
     activation: Activation = "relu"
     heads: int = 0
-    ordered: bool = True
     drops_input: bool = False
-    first: Order = "transform-first"
+    order: Order = "transform-first"
     form: Form = "weighted"
 
 
 def _gcn(plan: LayerPlan) -> Module:
-    order = plan.order or BACKBONES["gcn"].first
-    return GCNConv(plan.in_channels, plan.out_channels, aggr=plan.aggr, order=order)
+    return GCNConv(*plan.sizes, aggr=plan.aggr, order=plan.order)
 
 
 def _masked_gcn(plan: LayerPlan) -> Module:
-    order = plan.order or BACKBONES["masked_gcn"].first
-    sizes = (plan.in_channels, plan.out_channels)
-    return MaskedGCNConv(*sizes, aggr=plan.aggr, order=order, dropout=plan.dropout)
+    return MaskedGCNConv(*plan.sizes, aggr=plan.aggr, order=plan.order, dropout=plan.dropout)
 
 
 def _gat(plan: LayerPlan) -> Module:
-    sizes = (plan.in_channels, plan.head_channels, plan.heads)
-    return GATConv(*sizes, concat=plan.concat, aggr=plan.aggr, dropout=plan.dropout)
+    return GATConv(
+        *plan.sizes, plan.heads, concat=plan.concat, aggr=plan.aggr, dropout=plan.dropout
+    )
 
 
 def _cat(plan: LayerPlan) -> Module:
     return CATConv(
-        plan.in_channels,
-        plan.head_channels,
+        *plan.sizes,
         plan.heads,
         concat=plan.concat,
         aggr=plan.aggr,
-        conjunction=plan.conjunction,
+        conjunction=plan.options.conjunction,
         dropout=plan.dropout,
     )
 
 
 def _sage(plan: LayerPlan) -> Module:
-    order = plan.order or BACKBONES["sage"].first
-    sizes = (plan.in_channels, plan.out_channels)
-    return SAGEConv(*sizes, aggr=plan.aggr, order=order, pool=plan.pool)
+    return SAGEConv(*plan.sizes, aggr=plan.aggr, order=plan.order, pool=plan.options.pool)
 
 
 def _gin(plan: LayerPlan) -> Module:
@@ -123,28 +147,53 @@ def _gin(plan: LayerPlan) -> Module:
     return GINConv(mlp, aggr=plan.aggr, train_eps=True)
 
 
+_CAT_OPTIONS = ("out_heads", "conjunction", "num_nodes", "structure_weight")
 BACKBONES: dict[str, Backbone] = {
-    "gcn": Backbone(_gcn),
-    "masked_gcn": Backbone(_masked_gcn, drops_input=True),
-    "gat": Backbone(_gat, activation="elu", heads=8, ordered=False),
-    "cat": Backbone(_cat, activation="elu", heads=8, ordered=False),
-    "sage": Backbone(_sage, first="aggregate-first"),
-    "gin": Backbone(_gin, ordered=False, first="aggregate-first", form="sum"),
+    "gcn": Backbone(_gcn, ("order",)),
+    "masked_gcn": Backbone(_masked_gcn, ("order",), drops_input=True),
+    "gat": Backbone(_gat, ("out_heads",), activation="elu", heads=8),
+    "cat": Backbone(_cat, _CAT_OPTIONS, activation="elu", heads=8),
+    "sage": Backbone(_sage, ("order", "pool"), order="aggregate-first"),
+    "gin": Backbone(_gin, order="aggregate-first", form="sum"),
 }
 
 
-PARAMETERS = {"lp": "p", "poly": "alpha", "softmax": "gamma"}
+def find_backbone(name: object) -> Backbone:
+    r"""The backbone of a name; a :class:`ValueError` that lists the known ones if there is none."""
+    if not isinstance(name, str) or name not in BACKBONES:
+        listed = ", ".join(repr(known) for known in BACKBONES)
+        raise ValueError(f"unknown backbone {name!r}: 'backbone' must be one of {listed}")
+    return BACKBONES[name]
 
 
-def check_aggregator(aggr: object) -> None:
-    r"""A :class:`ValueError` that lists what is known, unless :obj:`aggr` is."""
-    if aggr is None or isinstance(aggr, LearnableAggregation) or aggr in (*AGGREGATORS, "none"):
-        return
-    listed = ", ".join(repr(name) for name in ("none", *AGGREGATORS))
-    raise ValueError(
-        f"unknown aggregator {aggr!r}: 'aggr' must be one of {listed}, None, or an aggregator "
-        f"such as meanmax.LpAggregation()"
-    )
+def make_layer_options(backbone: str, given: Mapping[str, Any]) -> LayerOptions:
+    r"""The options of a backbone's layers; a :class:`ValueError` for those of another one."""
+    family, usual = BACKBONES[backbone], LayerOptions()
+    for name, value in given.items():
+        if name not in LAYER_OPTIONS:
+            raise ValueError(
+                f"'layer_options' has no {name!r}: it may hold {', '.join(LAYER_OPTIONS)}"
+            )
+        if name not in family.options and value != getattr(usual, name):
+            owners = [repr(known) for known, one in BACKBONES.items() if name in one.options]
+            raise ValueError(
+                f"{name!r} belongs to backbone {' and '.join(owners)} (got {name}={value!r} for "
+                f"{backbone!r}): leave it out"
+            )
+    return replace(usual, **given)
+
+
+def nest_layer_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    r"""Arguments of :func:`~meanmax.build_model` from a flat dictionary, the form that settings
+    and saved models have.
+
+    Example:
+        >>> nest_layer_options({"skip": "linear", "pool": True})
+        {'skip': 'linear', 'layer_options': {'pool': True}}
+    """
+    nested = {name: value for name, value in options.items() if name not in LAYER_OPTIONS}
+    layer = {name: value for name, value in options.items() if name in LAYER_OPTIONS}
+    return {**nested, "layer_options": {**nested.get("layer_options", {}), **layer}}
 
 
 def make_aggregator(
@@ -173,20 +222,21 @@ def make_aggregator(
             )
         _check_fit(aggr, heads, channels)
         return copy.deepcopy(aggr)
-    if aggr not in CLASSES:
+    name = aggregator_name(aggr)
+    if name not in CLASSES:
         if options:
             raise ValueError(
                 f"'aggr_options' has no effect with aggr={aggr!r} (got {dict(options)}): leave it "
                 f"out, or choose one of {', '.join(repr(name) for name in CLASSES)}"
             )
-        return "max" if aggr == "max" else None
-    kind = CLASSES[aggr]
+        return "max" if name == "max" else None
+    kind = CLASSES[name]
     arguments = dict(options)
     if "start" in arguments:
-        arguments[PARAMETERS[str(aggr)]] = arguments.pop("start")
+        arguments[PARAMETERS[name]] = arguments.pop("start")
     if "normalize" in arguments:  # the name in stored rows, settings files and saved models
         arguments["form"] = arguments.pop("normalize")
-    if aggr != "lp":
+    if name != "lp":
         arguments.setdefault("form", form)
     per = arguments.setdefault("per", "layer" if heads is None else "head")
     if per == "head" and heads is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import final
 
 from torch import Tensor
-from torch.nn import Module
 from torch.nn.functional import normalize as l2_normalize
 from torch.nn.functional import relu
 
@@ -14,18 +13,16 @@ from meanmax.nn.conv import (
     Aggr,
     Neighbourhood,
     Order,
-    Pair,
-    as_graph,
-    as_pair,
+    OrderedConv,
+    check_channels,
     check_order,
-    check_positive,
-    ordered,
+    with_bias,
 )
 from meanmax.nn.linear import Features, Linear
 
 
 @final
-class SAGEConv(Module):
+class SAGEConv(OrderedConv):
     r"""The layer of `"Inductive Representation Learning on Large Graphs"
     <https://arxiv.org/abs/1706.02216>`_ with any aggregator.
 
@@ -70,8 +67,9 @@ class SAGEConv(Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        check_positive(in_channels=in_channels, out_channels=out_channels)
-        self.in_channels = in_channels
+        self.in_channels = check_channels(in_channels, out_channels=out_channels)
+        if pool and in_channels == -1:
+            raise ValueError("pool=True needs the input channels: -1 cannot be used with it")
         self.out_channels = out_channels
         self.order = check_order(order)
         self.normalize = normalize
@@ -80,39 +78,35 @@ class SAGEConv(Module):
         self.lin_r = Linear(in_channels, out_channels, bias=False) if root_weight else None
         self.aggr = Neighbourhood(aggr)
 
-    def reset_parameters(self) -> None:
-        r"""Draws new weights and sets the aggregator's parameter back to its start."""
-        for linear in (self.lin, self.lin_l, self.lin_r):
-            if linear is not None:
-                linear.reset_parameters()
-        if self.aggr.learned is not None:
-            self.aggr.learned.reset_parameters()
-
-    def forward(
-        self, x: Features | Pair, graph: Graph | Tensor, edge_weight: Tensor | None = None
-    ) -> Tensor:
-        r"""Runs the layer.
-
-        Args:
-            x (Tensor, SparseFeatures or tuple): :obj:`[num_nodes, in_channels]`, or a pair for
-                sources and targets.
-            graph (Graph or Tensor): The graph as it is, or PyG's :obj:`edge_index`.
-            edge_weight (Tensor, optional): Weights in place of the graph's own, in the order of
-                its edges. (default: :obj:`None`)
-        """
-        graph = as_graph(graph, x, edge_weight)
-        source, target = as_pair(x, self.in_channels, graph)
-        if self.lin is not None:
-            source = relu(self.lin(source))
-        out = ordered(source, graph.prepared("row"), self._weigh, self.aggr, self.order)
-        if self.lin_l.bias is not None:
-            out = out + self.lin_l.bias
-        if self.lin_r is not None and target is not None:
-            out = out + self.lin_r(target)
-        return l2_normalize(out, dim=-1) if self.normalize else out
-
-    def _weigh(self, x: Features) -> Tensor:
+    def transform(self, x: Features) -> Tensor:
+        r"""The linear map of neighbours, without bias."""
         return self.lin_l.without_bias(x)
+
+    def transforms_first(self, x: Features | None) -> bool:
+        r"""Whether the map of these features comes before the aggregation; pooling makes sparse
+        ones dense.
+        """
+        if self.lin is not None:
+            return self.order == "transform-first"
+        return super().transforms_first(x)
+
+    def send(self, x: Features) -> Features:
+        r"""The features, pooled and transformed if that comes first."""
+        sent = x if self.lin is None else relu(self.lin(x))
+        return self.transform(sent) if self.transforms_first(x) else sent
+
+    def prepare(self, graph: Graph) -> Graph:
+        r"""The graph with weights that sum to 1 at each target."""
+        return graph.prepared("row")
+
+    def receive(
+        self, sent: Features, own: Features | None, x: Features | None, graph: Graph
+    ) -> Tensor:
+        r"""Aggregates and adds the targets' own term; see :meth:`Conv.receive`."""
+        out = with_bias(self.aggregate_in_order(sent, x, graph), self.lin_l.bias)
+        if self.lin_r is not None and x is not None:
+            out = out + self.lin_r(x)
+        return l2_normalize(out, dim=-1) if self.normalize else out
 
     def extra_repr(self) -> str:
         r"""Channels, order and pooling."""

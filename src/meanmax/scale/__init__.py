@@ -3,15 +3,21 @@ r"""Graphs that do not fit: batches of nodes, inference layer by layer, and grap
 from meanmax.scale.batches import Batches
 from meanmax.scale.clusters import ClusterProblem, Clusters
 from meanmax.scale.collectives import Halo, RankError
-from meanmax.scale.cutting import Cut, Piece
-from meanmax.scale.distributed import DistributedGraph, Part, distributed_graph, open_part
-from meanmax.scale.edges import BatchingError, Edges, FolderError
+from meanmax.scale.distributed import (
+    DistributedGraph,
+    Part,
+    Partition,
+    distributed_graph,
+    is_partition,
+    open_part,
+    rank_sizes,
+    write_partition,
+)
+from meanmax.scale.edges import BatchingError, CsrEdges, FolderError, group_edges, group_nodes
 from meanmax.scale.fit import exact_scores, fit_batches, fit_parts
-from meanmax.scale.folder import GraphFolder, is_graph_folder, open_folder
-from meanmax.scale.folder_write import write_folder
+from meanmax.scale.folder import GraphFolder, is_graph_folder, open_folder, write_folder
 from meanmax.scale.inference import ExactSample, exact_rows, layerwise, predict_folder
 from meanmax.scale.partition import PartitionError, assign_blocks, assign_metis, edge_cut
-from meanmax.scale.parts_folder import PartsError, read_manifest, write_parts
 from meanmax.scale.ranks import Job, LaunchError, joined_job
 from meanmax.scale.sampling import NeighbourProblem, NeighbourSampler
 from meanmax.scale.source import Source
@@ -21,9 +27,8 @@ __all__ = [
     "BatchingError",
     "ClusterProblem",
     "Clusters",
-    "Cut",
+    "CsrEdges",
     "DistributedGraph",
-    "Edges",
     "ExactSample",
     "FolderError",
     "GraphFolder",
@@ -33,9 +38,8 @@ __all__ = [
     "NeighbourProblem",
     "NeighbourSampler",
     "Part",
+    "Partition",
     "PartitionError",
-    "PartsError",
-    "Piece",
     "RankError",
     "Source",
     "assign_blocks",
@@ -46,13 +50,16 @@ __all__ = [
     "exact_scores",
     "fit_batches",
     "fit_parts",
+    "group_edges",
+    "group_nodes",
     "is_graph_folder",
+    "is_partition",
     "joined_job",
     "layerwise",
     "open_folder",
     "open_part",
     "predict_folder",
-    "read_manifest",
+    "rank_sizes",
     "write_folder",
-    "write_parts",
+    "write_partition",
 ]

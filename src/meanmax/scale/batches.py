@@ -10,9 +10,9 @@ import torch
 
 from meanmax.graph import Graph
 from meanmax.scale.clusters import ClusterProblem, Clusters
-from meanmax.scale.edges import Array, BatchingError, Edges
+from meanmax.scale.edges import Array, BatchingError, CsrEdges
+from meanmax.scale.features import FeatureRows
 from meanmax.scale.partition import assign_metis, block_bounds
-from meanmax.scale.rows import Rows
 from meanmax.scale.sampling import Draws, NeighbourProblem, NeighbourSampler
 from meanmax.train import LabeledNodes, Sample, TrainingProblem
 
@@ -62,8 +62,8 @@ class Batches:
 
     def problem(
         self,
-        x: Rows,
-        edges: Edges,
+        x: FeatureRows,
+        edges: CsrEdges,
         nodes: LabeledNodes,
         val: Sample | None,
         *,
@@ -74,8 +74,8 @@ class Batches:
         r"""What to train on.
 
         Args:
-            x (Rows): Features, on the scale they are learned from.
-            edges (Edges): The graph.
+            x (FeatureRows): Features, on the scale they are learned from.
+            edges (CsrEdges): The graph.
             nodes (LabeledNodes): Training nodes.
             val (Sample, optional): Validation nodes.
             layers (int): The layers of the model.
@@ -101,7 +101,7 @@ class Batches:
             clusters=clusters, nodes=nodes, val=val, per_batch=wanted, draws=draws
         )
 
-    def _clusters(self, x: Rows, edges: Edges, part_ptr: Array | None) -> Clusters:
+    def _clusters(self, x: FeatureRows, edges: CsrEdges, part_ptr: Array | None) -> Clusters:
         if part_ptr is not None:
             if self.parts not in (None, len(part_ptr) - 1):
                 raise BatchingError(

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from meanmax.graph import Graph
-from meanmax.scale.edges import Array, BatchingError, Edges
-from meanmax.scale.rows import Rows
+from meanmax.scale.edges import Array, BatchingError, CsrEdges, group_nodes
+from meanmax.scale.features import FeatureRows
 from meanmax.scale.sampling import Draws
 from meanmax.train import LabeledNodes, Sample, TrainingProblem
 
@@ -23,10 +23,10 @@ class Induced:
     It keeps four bytes for each node, and reads the rows of the nodes alone.
 
     Args:
-        edges (Edges): The whole graph.
+        edges (CsrEdges): The whole graph.
     """
 
-    def __init__(self, edges: Edges) -> None:
+    def __init__(self, edges: CsrEdges) -> None:
         self.edges = edges
         self._place = np.full(edges.num_nodes, -1, np.int32)
 
@@ -47,7 +47,7 @@ class Induced:
         np.cumsum(kept, out=before[1:])
         weight = None if rows.weight is None else torch.from_numpy(rows.weight[kept])
         pointer = torch.from_numpy(before[rows.pointer])
-        graph = Graph.from_csr(pointer, torch.from_numpy(local[kept]), weight=weight)
+        graph = Graph.from_csr(pointer, torch.from_numpy(local[kept]), edge_weight=weight)
         return graph, places
 
 
@@ -56,30 +56,28 @@ class Clusters:
     r"""A graph whose nodes are grouped into parts.
 
     Args:
-        x (Rows): Features.
-        edges (Edges): The graph.
+        x (FeatureRows): Features.
+        edges (CsrEdges): The graph.
         pointer (ndarray): Where the nodes of each part begin, :obj:`[num_parts + 1]`.
         order (ndarray, optional): The nodes grouped by part; :obj:`None` if they are numbered so.
     """
 
-    x: Rows
-    edges: Edges
+    x: FeatureRows
+    edges: CsrEdges
     pointer: Array
     order: Array | None = None
 
     @classmethod
-    def of(cls, x: Rows, edges: Edges, part: torch.Tensor) -> Clusters:
+    def of(cls, x: FeatureRows, edges: CsrEdges, part: torch.Tensor) -> Clusters:
         r"""Groups the nodes of a graph by their part.
 
         Args:
-            x (Rows): Features.
-            edges (Edges): The graph.
+            x (FeatureRows): Features.
+            edges (CsrEdges): The graph.
             part (Tensor): The part of each node, int64.
         """
-        owner = part.numpy()
-        pointer = np.zeros(int(owner.max()) + 2, np.int64)
-        np.cumsum(np.bincount(owner), out=pointer[1:])
-        return cls(x, edges, pointer, np.argsort(owner, kind="stable"))
+        groups = group_nodes(part, edges.num_nodes)
+        return cls(x, edges, groups.pointer, groups.order)
 
     @property
     def num_parts(self) -> int:

@@ -70,6 +70,28 @@ class Halo:
     group: dist.ProcessGroup | None = None
     traffic: Traffic = field(default_factory=Traffic)
 
+    @classmethod
+    def agree(
+        cls, wanted: Tensor, receive_counts: tuple[int, ...], group: dist.ProcessGroup | None
+    ) -> Halo:
+        r"""The halo of a rank that needs rows of others. Every rank has to call it.
+
+        Args:
+            wanted (Tensor): The rows it needs, by their numbers at their owners, grouped by owner.
+            receive_counts (tuple): How many of them come from each rank.
+            group (ProcessGroup, optional): The ranks.
+        """
+        counts = torch.tensor(receive_counts)
+        asked = torch.empty_like(counts)
+        with peers_needed():
+            dist.all_to_all_single(asked, counts, group=group)
+            send_counts = tuple(asked.tolist())
+            send = wanted.new_empty(sum(send_counts))
+            dist.all_to_all_single(
+                send, wanted, list(send_counts), list(receive_counts), group=group
+            )
+        return cls(send, send_counts, receive_counts, group)
+
     @property
     def num_received(self) -> int:
         r"""The size of the halo."""

@@ -2,24 +2,33 @@ r"""A graph of which every process holds a part."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from meanmax.data import Dataset, Split
 from meanmax.graph import Graph
 from meanmax.graph.build import expand
-from meanmax.graph.checks import Normalize, SelfLoops, as_weight, check_options
-from meanmax.graph.weights import normalized, with_self_loops
+from meanmax.graph.checks import Normalize, SelfLoops, check_options
+from meanmax.graph.weights import prepare_edges
 from meanmax.nn.linear import Features
 from meanmax.scale.collectives import Halo, minimum, summed
-from meanmax.scale.cutting import Piece, tensor
-from meanmax.scale.parts_folder import Manifest, PartsError, StoredPart, read_manifest, read_part
+from meanmax.scale.edges import Array, CsrEdges, FolderError
+from meanmax.scale.folder import (
+    ROLES,
+    GraphFolder,
+    is_graph_folder,
+    open_folder,
+    read_manifest,
+    write_folder,
+)
+from meanmax.scale.partition import edge_cut
 from meanmax.scale.ranks import Job
 from meanmax.train import LabeledNodes, Sample
 from meanmax.train.problem import Scaling
@@ -60,6 +69,8 @@ class DistributedGraph(Graph):
         self.halo = halo
         self._part = part
 
+    holds_all_nodes = False
+
     @property
     def local(self) -> Graph:
         r"""Own nodes as targets, own nodes and the halo as sources."""
@@ -69,19 +80,19 @@ class DistributedGraph(Graph):
         r"""Own rows, and those of the halo after them."""
         return self.halo.gather(x)
 
-    def minimum(self, x: Tensor) -> Tensor | None:
+    def minimum(self, x: Tensor) -> Tensor:
         r"""The smallest feature of all ranks, with its gradient."""
         return minimum(x, self.halo.group)
 
-    def total(self, x: Tensor) -> Tensor:
-        r"""The sum over the nodes of all ranks."""
-        return summed(x.detach().sum(dim=0, dtype=torch.float64), self.halo.group).to(x.dtype)
+    def mean(self, x: Tensor) -> Tensor:
+        r"""The mean over the nodes of all ranks."""
+        own = x.detach().sum(dim=0, dtype=torch.float64)
+        total = summed(torch.cat([own.view(-1), own.new_tensor([len(x)])]), self.halo.group)
+        return (total[:-1] / total[-1].clamp(min=1)).view_as(own).to(x.dtype)
 
-    def with_weight(self, weight: Tensor | Sequence[float] | None) -> DistributedGraph:
+    def with_weight(self, edge_weight: Tensor | Sequence[float] | None) -> DistributedGraph:
         r"""The same part with other weights of its edges."""
-        if weight is not None:
-            weight = as_weight(weight, self.num_edges, self.device)
-        return DistributedGraph(self._part.with_weight(weight), self.halo)
+        return DistributedGraph(self._part.with_weight(edge_weight), self.halo)
 
     def to(self, device: torch.device | str) -> DistributedGraph:
         r"""The part on another device."""
@@ -93,15 +104,12 @@ class DistributedGraph(Graph):
         mode = check_options(normalize, self_loops, self.num_dst, self.num_dst)
         if mode is None and normalize is None:
             return self if part is self._part else DistributedGraph(part, self.halo)
-        src, dst, weight = part.col, expand(part.rowptr), part.weight
-        if mode is not None:
-            src, dst, weight = with_self_loops(src, dst, weight, self.num_dst, mode)
-        if normalize is not None:
-            weight = torch.ones(len(src), device=src.device) if weight is None else weight
-            args = (src, dst, weight, self.num_dst, normalize)
-            weight = normalized(*args, sources=self.halo.gather)
-        ends = torch.stack([src, dst])
-        part = Graph.from_edge_index(ends, (part.num_src, self.num_dst), weight).prepared()
+        src, dst, weight = prepare_edges(
+            part.col, expand(part.rowptr), part.weight, self.num_dst, normalize, mode,
+            to_sources=self.halo.gather,
+        )  # fmt: skip
+        edges = torch.stack([src, dst])
+        part = Graph.from_edge_index(edges, (part.num_src, self.num_dst), weight).prepared()
         return DistributedGraph(part, self.halo)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -116,24 +124,183 @@ class DistributedGraph(Graph):
         )
 
 
+@dataclass(frozen=True)
+class Partition:
+    r"""Facts about a graph folder whose nodes are grouped into parts, one for each rank.
+
+    Args:
+        data (str): The name of the data set.
+        origin (dict): Hashes and names of data and split, which tell this partition from others.
+        parts (int): How many parts there are.
+        method (str): How the nodes were assigned.
+        num_nodes (int): Nodes of the whole graph.
+        num_edges (int): Its edges.
+        cut_edges (int): Edges between nodes of different parts.
+        num_features (int): Channels of the features.
+        sparse (bool): Whether the features are sparse.
+        weighted (bool): Whether edges have weights.
+        class_names (list): The classes, or the labels.
+        counts (dict): How many nodes train, validate and test.
+    """
+
+    data: str
+    origin: dict[str, Any]
+    parts: int
+    method: str
+    num_nodes: int
+    num_edges: int
+    cut_edges: int
+    num_features: int
+    sparse: bool
+    weighted: bool
+    class_names: list[str]
+    counts: dict[str, int]
+
+    @classmethod
+    def of(cls, folder: GraphFolder) -> Partition:
+        r"""The facts of an open folder."""
+        manifest, about = folder.manifest, folder.manifest.about
+        if not {"part_ptr", *ROLES} <= set(folder.arrays) or "method" not in about:
+            raise FolderError(
+                f"{folder.path} is not divided into parts for processes: run `meanmax partition`"
+            )
+        return cls(
+            data=manifest.name,
+            origin=about["origin"],
+            parts=folder.num_parts,
+            method=about["method"],
+            num_nodes=manifest.num_nodes,
+            num_edges=manifest.num_edges,
+            cut_edges=about["cut_edges"],
+            num_features=manifest.num_features,
+            sparse="x" not in folder.arrays,
+            weighted="weight" in folder.arrays,
+            class_names=list(manifest.class_names),
+            counts={role: len(folder.arrays[role]) for role in ROLES},
+        )
+
+
+def is_partition(path: str | Path) -> bool:
+    r"""Whether the folder at a path was written by :func:`write_partition`, or by an earlier
+    version of it.
+    """
+    folder = Path(path)
+    if not is_graph_folder(folder):
+        return False
+    try:
+        manifest = read_manifest(folder)
+    except FolderError:
+        return (folder / "part-00000").is_dir()
+    return "method" in manifest.about and "part_ptr" in manifest.arrays
+
+
+def write_partition(
+    path: Path,
+    dataset: Dataset,
+    split: Split,
+    part: Tensor,
+    num_parts: int,
+    *,
+    origin: dict[str, Any],
+    method: str,
+) -> Partition:
+    r"""Writes a data set as a graph folder whose nodes are grouped into parts, all at once or not
+    at all.
+
+    Args:
+        path (Path): The folder.
+        dataset (Dataset): The data, of one graph.
+        split (Split): Which nodes train, validate and test.
+        part (Tensor): The part of every node.
+        num_parts (int): The number of parts, one for each rank.
+        origin (dict): What tells this partition from others.
+        method (str): How the nodes were assigned.
+    """
+    graph = dataset.graph()
+    about = {"origin": origin, "method": method, "cut_edges": edge_cut(graph, part)}
+    scaling = Scaling.of(dataset.x)
+    return Partition.of(
+        write_folder(
+            path, dataset, part=part, num_parts=num_parts, split=split, about=about, scaling=scaling
+        )
+    )
+
+
+def halo_nodes(column: Array, part_ptr: Array, rank: int) -> Array:
+    r"""The nodes of other ranks among sources, ascending and so grouped by rank."""
+    first, last = part_ptr[rank], part_ptr[rank + 1]
+    nodes: Array = np.unique(column[(column < first) | (column >= last)]).astype(np.int64)
+    return nodes
+
+
+def rank_sizes(folder: GraphFolder) -> list[dict[str, int]]:
+    r"""How many nodes and edges every rank holds, and how many rows it gets and sends per layer."""
+    pointer, edges = np.asarray(folder.part_ptr), folder.edges
+    ranges = [(int(lo), int(hi)) for lo, hi in zip(pointer, pointer[1:], strict=False)]
+    columns = [edges.rows(*bounds).column for bounds in ranges]
+    halos = [halo_nodes(column, pointer, rank) for rank, column in enumerate(columns)]
+    lent = sum(np.diff(np.searchsorted(halo, pointer)) for halo in halos)
+    return [
+        {
+            "rank": rank,
+            "nodes": last - first,
+            "edges": len(columns[rank]),
+            "halo": len(halos[rank]),
+            "sent": int(np.asarray(lent)[rank]),
+        }
+        for rank, (first, last) in enumerate(ranges)
+    ]
+
+
+def distributed_graph(edges: CsrEdges, part_ptr: Array, job: Job) -> DistributedGraph:
+    r"""This rank's rows of a graph. Every rank has to call it: they agree on which rows each sends.
+
+    Args:
+        edges (CsrEdges): The graph, with nodes grouped by part.
+        part_ptr (ndarray): The first node of each part, :obj:`[num_parts + 1]`.
+        job (Job): The processes, one for each part.
+    """
+    pointer = np.asarray(part_ptr)
+    first, last = int(pointer[job.rank]), int(pointer[job.rank + 1])
+    rows = edges.rows(first, last)
+    if len(rows.column) and not 0 <= rows.column.min() <= rows.column.max() < edges.num_nodes:
+        raise FolderError(f"the edges of part {job.rank} lead from nodes that do not exist")
+    borrowed = halo_nodes(rows.column, pointer, job.rank)
+    inside = (rows.column >= first) & (rows.column < last)
+    outside = last - first + np.searchsorted(borrowed, rows.column)
+    column = np.where(inside, rows.column - first, outside).astype(edges.col.dtype)
+    bounds = np.searchsorted(borrowed, pointer)
+    wanted = borrowed - np.repeat(pointer[:-1], np.diff(bounds))  # their numbers at their owners
+    halo = Halo.agree(torch.from_numpy(wanted), tuple(np.diff(bounds).tolist()), job.group)
+    weight = None if rows.weight is None else torch.from_numpy(rows.weight)
+    graph = Graph.from_csr(
+        torch.from_numpy(rows.pointer),
+        torch.from_numpy(column),
+        num_src=last - first + len(borrowed),
+        edge_weight=weight,
+    )
+    return DistributedGraph(graph, halo)
+
+
 @dataclass(frozen=True, eq=False)
 class Part:
     r"""One rank's part of a data set.
 
     Args:
-        manifest (Manifest): What the parts have in common.
-        stored (StoredPart): What was read.
+        manifest (Partition): Facts about the whole.
         graph (DistributedGraph): The rank's rows of the graph.
+        x (Tensor or SparseFeatures): Features of own nodes.
+        y (Tensor): Their labels.
+        split (dict): Own nodes that train, validate and test, by their place here.
+        scaling (Scaling): How the whole data set's features are standardised.
     """
 
-    manifest: Manifest
-    stored: StoredPart
+    manifest: Partition
     graph: DistributedGraph
-
-    @property
-    def scaling(self) -> Scaling:
-        r"""The whole data set's."""
-        return self.stored.scaling
+    x: Features
+    y: Tensor
+    split: dict[str, Tensor]
+    scaling: Scaling
 
     def sample(self, name: str, *, scale: bool) -> Sample:
         r"""Own nodes that train, validate or test. Losses of all ranks add up to the mean over all
@@ -141,60 +308,55 @@ class Part:
 
         Args:
             name (str): :obj:`"train"`, :obj:`"val"` or :obj:`"test"`.
-            scale (bool): Whether features are brought to a common scale.
+            scale (bool): Whether features are standardised.
         """
-        x = self._scaled if scale else self.stored.x
-        index = self.stored.split[name]
-        target = self._targets()[index]
-        return Sample(
-            x, self.graph, LabeledNodes(index, target, max(1, self.manifest.counts[name]))
-        )
+        x = self._scaled if scale else self.x
+        index = self.split[name]
+        total = max(1, self.manifest.counts[name])
+        return Sample(x, self.graph, LabeledNodes(index, self._targets()[index], total))
 
     @cached_property
     def _scaled(self) -> Features:
-        r"""Once for all samples, which layers remember things by."""
-        return self.scaling(self.stored.x)
+        r"""One object for all samples, since layers cache by it."""
+        return self.scaling(self.x)
 
     def _targets(self) -> Tensor:
-        y = self.stored.y
-        if y.dim() == 2 and y.size(1) == 1:  # one label of 0 and 1 is two classes
-            return torch.nan_to_num(y[:, 0], nan=-1.0).long()
-        return y
+        if self.y.dim() == 2 and self.y.size(1) == 1:  # one label of 0 and 1 is two classes
+            return torch.nan_to_num(self.y[:, 0], nan=-1.0).long()
+        return self.y
 
 
-def open_part(folder: Path, job: Job) -> Part:
-    r"""Reads this rank's part.
-
-    Args:
-        folder (Path): What :func:`~meanmax.scale.parts_folder.write_parts` has written.
-        job (Job): The processes.
-    """
-    manifest = read_manifest(folder)
-    if manifest.parts != job.size:
-        raise PartsError(
-            f"{folder} holds {manifest.parts} parts, one for each process, but {job.size} "
-            f"processes were started: torchrun --nproc-per-node {manifest.parts} ..."
-        )
-    said = json.dumps(asdict(manifest), sort_keys=True).encode()
-    if job.handed(said) != said:
-        raise PartsError(
-            f"{folder} is not the same here as where the first process runs: copy one and the same "
-            f"folder of parts to every machine"
-        )
-    stored = read_part(folder, job.rank, manifest)
-    job.wait()  # reading may take one of them much longer than another
-    return Part(manifest, stored, distributed_graph(stored.piece, job, stored.weight))
-
-
-def distributed_graph(piece: Piece, job: Job, weight: Tensor | None = None) -> DistributedGraph:
-    r"""The graph of a piece that is at hand, without a folder.
+def open_part(path: Path, job: Job) -> Part:
+    r"""Reads this rank's part of a partition, and no other rows.
 
     Args:
-        piece (Piece): What the rank holds.
+        path (Path): What :func:`write_partition` has written.
         job (Job): The processes.
-        weight (Tensor, optional): Weights of the piece's edges. (default: :obj:`None`)
     """
-    halo = Halo(tensor(piece.send), piece.send_counts, piece.receive_counts, job.group)
-    num_src = len(piece.nodes) + len(piece.halo)
-    rows = Graph.from_csr(tensor(piece.rowptr), tensor(piece.col), num_src=num_src, weight=weight)
-    return DistributedGraph(rows, halo)
+    folder = open_folder(path)
+    facts = Partition.of(folder)
+    if facts.parts != job.size:
+        raise FolderError(
+            f"{path} holds {facts.parts} parts, one for each process, but {job.size} processes "
+            f"were started: torchrun --nproc-per-node {facts.parts} ..."
+        )
+    content = folder.manifest.text().encode()
+    if job.handed(content) != content:
+        raise FolderError(
+            f"{path} is not the same here as where the first process runs: copy one and the same "
+            f"folder to every machine"
+        )
+    pointer = np.asarray(folder.part_ptr)
+    first, last = int(pointer[job.rank]), int(pointer[job.rank + 1])
+    x, y = folder.x.read(first, last), torch.from_numpy(np.array(folder.y[first:last]))
+    split = {}
+    for role in ROLES:
+        nodes = np.asarray(folder.arrays[role])
+        split[role] = torch.from_numpy(nodes[(nodes >= first) & (nodes < last)] - first)
+    scaling = Scaling(True, torch.zeros(facts.num_features), torch.ones(facts.num_features))
+    if not facts.sparse:
+        names = ("feature_mean", "feature_scale")
+        scaling = Scaling(False, *(torch.from_numpy(np.array(folder.arrays[n])) for n in names))
+    job.wait()  # reading may take one rank much longer than another
+    graph = distributed_graph(folder.edges, pointer, job)
+    return Part(facts, graph, x, y, split, scaling)

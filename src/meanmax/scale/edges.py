@@ -1,74 +1,23 @@
-r"""The edges of a graph, in memory or on disk, read a block of rows at a time."""
+r"""The edges of a graph, in memory or on disk, and views of it a block of rows at a time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from numba import prange
+from torch import Tensor
 
 from meanmax.graph import Graph
-from meanmax.graph.checks import Normalize
-from meanmax.ops.numba.launch import kernel
+from meanmax.graph.build import expand, to_csr
+from meanmax.graph.checks import Normalize, SelfLoops, check_options
+from meanmax.graph.weights import LoopMode, inverse_root, prepare_edges
+from meanmax.scale.compiled import copy_rows
 
-
-@kernel()
-def copy_rows(starts, pointer, source, target):
-    r"""Copies entries of rows that begin at :obj:`starts` to where :obj:`pointer` wants them."""
-    for row in prange(len(starts)):
-        start = starts[row] - pointer[row]
-        for position in range(pointer[row], pointer[row + 1]):
-            target[position] = source[start + position]
-
-
-@kernel()
-def count_kept(pointer, column, first, counts, loops):
-    r"""For each row the edges that are no self-loops, and how many are."""
-    for row in prange(len(counts)):
-        own = first + row
-        found = 0
-        for position in range(pointer[row], pointer[row + 1]):
-            if column[position] == own:
-                found += 1
-        loops[row] = found
-        counts[row] = pointer[row + 1] - pointer[row] - found
-
-
-@kernel()
-def with_loops(pointer, column, weight, first, keep_own, new_pointer, new_column, new_weight):
-    r"""Rows whose last entry is their one self-loop: of weight 1, or of that of their last own
-    one. :obj:`weight` may be empty, which stands for ones.
-    """
-    weighted = len(weight) > 0
-    for row in prange(len(pointer) - 1):
-        own, loop = first + row, 1.0
-        place = new_pointer[row]
-        for position in range(pointer[row], pointer[row + 1]):
-            if column[position] == own:
-                if weighted and keep_own:
-                    loop = weight[position]
-            else:
-                new_column[place] = column[position]
-                if weighted:
-                    new_weight[place] = weight[position]
-                place += 1
-        new_column[place] = own
-        if weighted:
-            new_weight[place] = loop
-
-
-@kernel()
-def row_sums(pointer, weight, total):
-    r"""The sum of each row's weights."""
-    for row in prange(len(total)):
-        value = 0.0
-        for position in range(pointer[row], pointer[row + 1]):
-            value += weight[position]
-        total[row] = value
+Array: TypeAlias = npt.NDArray[Any]
+PASS_BYTES = 1 << 28
 
 
 class BatchingError(ValueError):
@@ -79,36 +28,20 @@ class FolderError(ValueError):
     r"""A graph folder that is missing something, damaged, or cannot be written."""
 
 
-Array: TypeAlias = npt.NDArray[Any]
-Loops: TypeAlias = Literal["none", "add", "replace"]
-
-
-@dataclass(frozen=True, eq=False)
-class RowBlock:
-    r"""Edges of consecutive rows, or of rows that were chosen.
-
-    Args:
-        pointer (ndarray): The first edge of each row, int64, :obj:`[num_rows + 1]`.
-        column (ndarray): The source of each edge, among all nodes.
-        weight (ndarray, optional): The weight of each edge, float32.
-    """
+class RowEdges(NamedTuple):
+    r"""The edges of some rows."""
 
     pointer: Array
+    """[num_rows + 1], int64, the first edge of each row."""
     column: Array
+    """[num_edges], the source of each edge, among all nodes."""
     weight: Array | None
-
-    def totals(self) -> Array:
-        r"""The sum of each row's weights, float32."""
-        if self.weight is None:
-            return np.diff(self.pointer).astype(np.float32)
-        total = np.empty(len(self.pointer) - 1, np.float32)
-        row_sums(self.pointer, self.weight, total)
-        return total
+    """[num_edges], float32"""
 
 
 @dataclass(frozen=True, eq=False)
-class Edges:
-    r"""Edges grouped by target, which may be mapped from files.
+class CsrEdges:
+    r"""Edges grouped by target, in memory or mapped from files.
 
     Args:
         rowptr (ndarray): The first edge of each node, :obj:`[num_nodes + 1]`.
@@ -121,7 +54,7 @@ class Edges:
     weight: Array | None = None
 
     @classmethod
-    def of(cls, graph: Graph) -> Edges:
+    def of(cls, graph: Graph) -> CsrEdges:
         r"""The edges of a graph on the CPU, sharing its memory."""
         if graph.num_graphs > 1:
             raise BatchingError(
@@ -144,43 +77,33 @@ class Edges:
         r"""Edges of the graph."""
         return len(self.col)
 
-    def rows(self, first: int, last: int, loops: Loops = "none") -> RowBlock:
-        r"""The edges of the nodes from :obj:`first` to before :obj:`last`, copied.
-
-        Args:
-            first (int): The first node.
-            last (int): The node after the last one.
-            loops (str, optional): :obj:`"add"` gives each node one self-loop, placed last: its own
-                weight where there is one (of several, the last), else 1; :obj:`"replace"` gives
-                weight 1 to all. (default: :obj:`"none"`)
-        """
+    def rows(self, first: int, last: int) -> RowEdges:
+        r"""The edges of the nodes from :obj:`first` to before :obj:`last`, copied."""
         pointer = np.array(self.rowptr[first : last + 1], np.int64)
         edges = slice(int(pointer[0]), int(pointer[-1]))
         weight = None if self.weight is None else np.array(self.weight[edges])
-        block = RowBlock(pointer - pointer[0], np.array(self.col[edges]), weight)
-        return block if loops == "none" else _looped(block, first, loops == "add")
+        return RowEdges(pointer - pointer[0], np.array(self.col[edges]), weight)
 
-    def chosen(self, nodes: Array) -> RowBlock:
+    def chosen(self, nodes: Array) -> RowEdges:
         r"""The edges of some nodes, copied in their order."""
         starts = np.asarray(self.rowptr[nodes]).astype(np.int64)
-        ends = np.asarray(self.rowptr[nodes + 1]).astype(np.int64)
-        pointer = np.zeros(len(nodes) + 1, np.int64)
-        np.cumsum(ends - starts, out=pointer[1:])
+        counts = np.asarray(self.rowptr[nodes + 1]).astype(np.int64) - starts
+        pointer = pointer_of(counts)
         column = np.empty(int(pointer[-1]), self.col.dtype)
         copy_rows(starts, pointer, np.asarray(self.col), column)
         if self.weight is None:
-            return RowBlock(pointer, column, None)
+            return RowEdges(pointer, column, None)
         weight = np.empty(len(column), np.float32)
         copy_rows(starts, pointer, np.asarray(self.weight), weight)
-        return RowBlock(pointer, column, weight)
+        return RowEdges(pointer, column, weight)
 
     def blocks(self, edge_bytes: int, row_bytes: int, memory: int) -> list[tuple[int, int]]:
         r"""Consecutive rows whose work fits into some memory; a row is never divided.
 
         Args:
-            edge_bytes (int): What an edge needs.
-            row_bytes (int): What a row needs.
-            memory (int): What there is.
+            edge_bytes (int): The bytes that an edge needs.
+            row_bytes (int): The bytes that a row needs.
+            memory (int): The bytes available.
         """
         blocks, first = [], 0
         while first < self.num_nodes:
@@ -202,99 +125,164 @@ class Edges:
         return low
 
 
-def _looped(block: RowBlock, first: int, keep_own: bool) -> RowBlock:
-    rows = len(block.pointer) - 1
-    counts, loops = np.empty((2, rows), np.int64)
-    count_kept(block.pointer, block.column, first, counts, loops)
-    pointer = np.zeros(rows + 1, np.int64)
-    np.cumsum(counts + 1, out=pointer[1:])
-    column = np.empty(int(pointer[-1]), block.column.dtype)
-    given = np.empty(0, np.float32) if block.weight is None else block.weight
-    weight = np.empty(0 if block.weight is None else len(column), np.float32)
-    with_loops(block.pointer, block.column, given, first, keep_own, pointer, column, weight)
-    return RowBlock(pointer, column, None if block.weight is None else weight)
+def pointer_of(counts: Array) -> Array:
+    r"""The first element of each group from the groups' sizes, and the number of elements."""
+    pointer = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=pointer[1:])
+    return pointer
 
 
-PASS_BYTES = 1 << 28
+class Groups(NamedTuple):
+    r"""Nodes grouped by part."""
+
+    order: Array
+    """[num_nodes], the old number of each node, part by part, ascending in each."""
+    place: Array
+    """[num_nodes], the new number of each node."""
+    pointer: Array
+    """[num_parts + 1], the first new number of each part."""
 
 
-@dataclass(frozen=True, eq=False)
-class Block:
-    r"""Some rows and what they are aggregated from.
-
-    Args:
-        first (int): The first row.
-        last (int): The row after the last one.
-        sources (ndarray): The nodes that have an edge to one of them, ascending, int64.
-        graph (Graph): From the sources to the rows.
-    """
-
-    first: int
-    last: int
-    sources: Array
-    graph: Graph
-
-
-class BlockGraphs:
-    r"""Makes the graphs of blocks of rows, as :meth:`meanmax.Graph.prepared` would make the whole.
-
-    It keeps five bytes for each node, and four more once weights are normalised.
+def group_nodes(part: Tensor, num_nodes: int, num_parts: int | None = None) -> Groups:
+    r"""Groups nodes by part.
 
     Args:
-        edges (Edges): The whole graph.
+        part (Tensor): The part of every node, :obj:`[num_nodes]`.
+        num_nodes (int): The number of nodes.
+        num_parts (int, optional): The number of parts, some of which may be empty.
+            (default: as many as :obj:`part` names)
+    """
+    if part.shape != (num_nodes,):
+        raise FolderError(
+            f"'part' must hold the part of each of {num_nodes} nodes (got shape {list(part.shape)})"
+        )
+    owner = part.numpy()
+    most = int(owner.max()) + 1 if num_nodes else 0
+    parts = most if num_parts is None else num_parts
+    if num_nodes and not 0 <= owner.min() <= most <= parts:
+        raise FolderError(f"'part' must hold parts from 0 to {parts - 1}")
+    order = np.argsort(owner, kind="stable")
+    place = np.empty(num_nodes, np.int64)
+    place[order] = np.arange(num_nodes)
+    return Groups(order, place, pointer_of(np.bincount(owner, minlength=parts)))
+
+
+def group_edges(edges: CsrEdges, groups: Groups) -> CsrEdges:
+    r"""The edges between nodes in their new numbers, in memory."""
+    rows = edges.chosen(groups.order)
+    return CsrEdges(rows.pointer, groups.place[rows.column].astype(edges.col.dtype), rows.weight)
+
+
+class FeatureSummary(Protocol):
+    r"""Facts about the features of all nodes, for blocks that hold only some of them."""
+
+    @property
+    def minimum(self) -> Tensor:
+        r"""The smallest feature."""
+
+    @property
+    def mean(self) -> Tensor:
+        r"""The mean of every channel."""
+
+
+@final
+class BlockGraph(Graph):
+    r"""The view of a block of rows: from their sources to them, with the self-loops and weights of
+    the whole graph; see :class:`~meanmax.graph.views.GraphView`.
+
+    Args:
+        rows (Graph): From the sources to the rows.
+        source_nodes (ndarray): The number of each source in the whole graph, ascending, int64.
+        summary (FeatureSummary): Of the features that it is called with.
     """
 
-    def __init__(self, edges: Edges) -> None:
+    holds_all_nodes = False
+
+    def __init__(self, rows: Graph, source_nodes: Array, summary: FeatureSummary) -> None:
+        super().__init__(rows._structure, rows.weight)
+        self.source_nodes = source_nodes
+        self._summary = summary
+
+    @property
+    def around_sources(self) -> Graph:
+        r"""Not available: blocks are aggregated once in each pass."""
+        raise ValueError("a block has no edges of its sources: run another pass for them")
+
+    def minimum(self, x: Tensor) -> Tensor:
+        r"""The smallest feature of all nodes."""
+        return self._summary.minimum.to(x.dtype)
+
+    def mean(self, x: Tensor) -> Tensor:
+        r"""The mean over all nodes."""
+        return self._summary.mean.to(x.dtype)
+
+
+class GraphBlocks:
+    r"""Makes views of blocks of rows, with self-loops and weights as
+    :meth:`meanmax.Graph.prepared` gives them for the whole graph.
+
+    It keeps five bytes for each node, and eight more once weights are normalised.
+
+    Args:
+        edges (CsrEdges): The whole graph.
+    """
+
+    def __init__(self, edges: CsrEdges) -> None:
         self.edges = edges
         self._seen = np.zeros(edges.num_nodes, np.bool_)
         self._place = np.empty(edges.num_nodes, np.int32)
+        self._degrees: dict[LoopMode | None, Tensor] = {}
+        self._scales: dict[LoopMode | None, Tensor] = {}
 
-    def block(
-        self, first: int, last: int, normalize: Normalize | None = None, loops: Loops = "none"
-    ) -> Block:
-        r"""The block of consecutive rows.
+    def block(self, first: int, last: int, summary: FeatureSummary) -> Block:
+        r"""The rows from :obj:`first` to before :obj:`last`."""
+        return Block(self, first, last, summary)
 
-        Args:
-            first (int): The first row.
-            last (int): The row after the last one.
-            normalize (str, optional): :obj:`"sym"`, with self-loops added, :obj:`"row"` or
-                :obj:`None`; see :meth:`meanmax.Graph.from_edge_index`. (default: :obj:`None`)
-            loops (str, optional): See :meth:`Edges.rows`. (default: :obj:`"none"`)
-        """
-        rows = self.edges.rows(first, last, loops)
-        weight = self._weights(rows, first, last, normalize)
-        sources = self._sources(rows.column)
-        graph = Graph.from_csr(
-            torch.from_numpy(rows.pointer),
-            torch.from_numpy(self._place[rows.column]),
-            num_src=len(sources),
-            weight=None if weight is None else torch.from_numpy(weight),
-        )
-        return Block(first, last, sources, graph)
+    def degree(self, loop_mode: LoopMode | None) -> Tensor:
+        r"""The summed weights of every row, self-loops included, float32."""
+        if loop_mode not in self._degrees:
+            found = torch.empty(self.edges.num_nodes)
+            for first, last in self.edges.blocks(80, 40, PASS_BYTES):
+                _, dst, weight = self._edges(first, last, None, loop_mode)
+                weight = torch.ones(len(dst)) if weight is None else weight
+                found[first:last] = torch.zeros(last - first).index_add(0, dst, weight)
+            self._degrees[loop_mode] = found
+        return self._degrees[loop_mode]
 
-    @cached_property
-    def degree(self) -> Array:
-        r"""The summed weights of every row, self-loops added, float32."""
-        found = np.empty(self.edges.num_nodes, np.float32)
-        for first, last in self.edges.blocks(40, 40, PASS_BYTES):
-            found[first:last] = self.edges.rows(first, last, "add").totals()
-        return found
+    def rows(
+        self, first: int, last: int, normalize: Normalize | None, self_loops: SelfLoops
+    ) -> tuple[Graph, Array]:
+        r"""The graph of a block and the nodes that are its sources."""
+        size = self.edges.num_nodes
+        mode = check_options(normalize, self_loops, size, size)
+        src, dst, weight = self._edges(first, last, normalize, mode)
+        rowptr, src, perm = to_csr(src, dst, last - first)
+        if weight is not None and perm is not None:
+            weight = weight.index_select(0, perm)
+        column = src.numpy()
+        sources = self._sources(column)
+        col = torch.from_numpy(self._place[column])
+        return Graph.from_csr(rowptr, col, num_src=len(sources), edge_weight=weight), sources
 
-    def _weights(
-        self, rows: RowBlock, first: int, last: int, normalize: Normalize | None
-    ) -> Array | None:
-        if normalize is None:
-            return rows.weight
-        counts = np.diff(rows.pointer)
-        if normalize == "row":
-            share = np.repeat(_inverse(rows.totals(), 1.0), counts)
-        else:
-            own = np.repeat(_inverse(self.degree[first:last], 0.5), counts)
-            share = _inverse(self.degree[rows.column], 0.5) * own
-        return share if rows.weight is None else share * rows.weight
+    def _edges(
+        self, first: int, last: int, normalize: Normalize | None, mode: LoopMode | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        pointer, column, values = self.edges.rows(first, last)
+        src = torch.from_numpy(column)
+        dst = expand(torch.from_numpy(pointer).to(src.dtype))
+        weight = None if values is None else torch.from_numpy(values)
+        return prepare_edges(
+            src, dst, weight, last - first, normalize, mode,
+            first=first, to_sources=lambda _: self._scale(mode),
+        )  # fmt: skip
+
+    def _scale(self, mode: LoopMode | None) -> Tensor:
+        if mode not in self._scales:
+            self._scales[mode] = inverse_root(self.degree(mode))
+        return self._scales[mode]
 
     def _sources(self, column: Array) -> Array:
-        r"""The different ones, ascending; notes the place of each."""
+        r"""The different nodes, ascending; notes the place of each."""
         self._seen[column] = True
         sources = np.flatnonzero(self._seen)
         self._seen[sources] = False
@@ -302,8 +290,28 @@ class BlockGraphs:
         return sources
 
 
-def _inverse(total: Array, power: float) -> Array:
-    r""":math:`t^{-power}`, 0 where nothing can be divided by."""
-    safe = np.where(total > 0, total, np.float32(1))
-    inverse = 1 / safe if power == 1.0 else 1 / np.sqrt(safe)
-    return np.where(total > 0, inverse, np.float32(0)).astype(np.float32, copy=False)
+class Block:
+    r"""Some rows of a graph as it is, which a layer prepares.
+
+    Args:
+        blocks (GraphBlocks): Makes the graph.
+        first (int): The first row.
+        last (int): The row after the last one.
+        summary (FeatureSummary): Of the features of all nodes.
+    """
+
+    def __init__(self, blocks: GraphBlocks, first: int, last: int, summary: FeatureSummary) -> None:
+        self.first, self.last = first, last
+        self.num_src = self.num_dst = blocks.edges.num_nodes
+        self._blocks, self._summary = blocks, summary
+        self._prepared: dict[tuple[Any, Any], BlockGraph] = {}
+
+    def prepared(
+        self, normalize: Normalize | None = None, self_loops: SelfLoops = False
+    ) -> BlockGraph:
+        r"""The view of the rows; see :meth:`meanmax.Graph.prepared`."""
+        key = (normalize, self_loops)
+        if key not in self._prepared:
+            graph, sources = self._blocks.rows(self.first, self.last, normalize, self_loops)
+            self._prepared[key] = BlockGraph(graph, sources, self._summary)
+        return self._prepared[key]

@@ -13,11 +13,10 @@ from meanmax.nn import PYG_BASELINES
 from meanmax.scale.batches import Batches
 from meanmax.scale.distributed import Part
 from meanmax.scale.edges import BatchingError
+from meanmax.scale.features import FeatureRows
 from meanmax.scale.folder import ROLES
 from meanmax.scale.inference import exact_rows
-from meanmax.scale.parts_folder import SPLITS
 from meanmax.scale.ranks import Job, own_seed
-from meanmax.scale.rows import Rows
 from meanmax.scale.sampling import Draws, Replicas
 from meanmax.scale.source import Source
 from meanmax.train import Checkpoint, LabeledNodes, NodeClassifier, TrainingProblem, evaluate, train
@@ -111,7 +110,7 @@ def exact_scores(classifier: NodeClassifier, source: Source) -> dict[str, float 
 
 
 def _outputs(
-    classifier: NodeClassifier, source: Source, x: Rows, chosen: torch.Tensor
+    classifier: NodeClassifier, source: Source, x: FeatureRows, chosen: torch.Tensor
 ) -> torch.Tensor:
     return exact_rows(
         classifier.model_,
@@ -174,12 +173,12 @@ def fit_parts(
     check_parameters(params)
     _check_distributed_method(params)
     manifest = part.manifest
-    samples = {name: part.sample(name, scale=classifier.scale) for name in SPLITS}
+    samples = {name: part.sample(name, scale=classifier.scale) for name in ROLES}
     if manifest.counts["train"] == 0:
         raise ValueError(f"the split of '{manifest.data}' has no training nodes")
     val = samples["val"] if manifest.counts["val"] else None
     problem = TrainingProblem([samples["train"]], val)
-    names = names_told_apart(manifest.class_names, part.stored.y.dim())
+    names = names_told_apart(manifest.class_names, part.y.dim())
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(classifier.seed)
         sizes = (manifest.num_features, len(names))

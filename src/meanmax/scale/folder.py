@@ -1,10 +1,14 @@
-r"""A graph in a folder of arrays that are mapped into memory and read where they are needed."""
+r"""Graph folders: a graph in arrays on disk that are mapped into memory and read where needed."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,10 +17,12 @@ import numpy as np
 import torch
 
 from meanmax.data import Dataset, Split
+from meanmax.data.files import write_text
 from meanmax.graph import SparseFeatures
-from meanmax.graph.build import expand
-from meanmax.scale.edges import Array, Edges, FolderError
-from meanmax.scale.rows import DenseRows, Rows, SparseRows
+from meanmax.graph.build import expand, index_dtype
+from meanmax.scale.edges import PASS_BYTES, Array, CsrEdges, FolderError, Groups, group_nodes
+from meanmax.scale.features import DenseRows, FeatureRows, SparseRows, reserve, rows_of
+from meanmax.train.problem import Scaling
 
 FORMAT = "meanmax.graph/1"
 FILE = "manifest.json"
@@ -75,8 +81,7 @@ class Manifest:
 
 def is_graph_folder(path: str | Path) -> bool:
     r"""Whether there is a graph folder, whole or damaged, at a path."""
-    folder = Path(path)
-    return (folder / FILE).is_file() and not (folder / "part-00000").is_dir()
+    return (Path(path) / FILE).is_file()
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -90,8 +95,14 @@ def read_manifest(folder: Path) -> Manifest:
             f"meanmax.scale.write_folder"
         ) from error
     except (OSError, ValueError) as error:
-        raise FolderError(f"{path} cannot be read ({error}): write the folder anew") from error
-    if not isinstance(given, dict) or given.pop("format", None) != FORMAT:
+        raise FolderError(f"{path} cannot be read ({error}): write the folder again") from error
+    found = given.pop("format", None) if isinstance(given, dict) else None
+    if found == "meanmax.parts/1":
+        raise FolderError(
+            f"{folder} holds a partition in the format of an earlier version: delete it and run "
+            f"`meanmax partition` again"
+        )
+    if found != FORMAT:
         raise FolderError(f"{path} does not describe a graph in the format {FORMAT}")
     try:
         arrays = given.pop("arrays")
@@ -102,7 +113,7 @@ def read_manifest(folder: Path) -> Manifest:
         given["class_names"] = tuple(given["class_names"])
         return Manifest(**given, arrays=facts)
     except (AttributeError, KeyError, TypeError) as error:
-        raise FolderError(f"{path} is damaged ({error}): write the folder anew") from error
+        raise FolderError(f"{path} is damaged ({error}): write the folder again") from error
 
 
 def facts_of(path: Path) -> ArrayFacts:
@@ -126,15 +137,15 @@ def mapped(folder: Path, name: str, facts: ArrayFacts) -> Array:
     try:
         array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError as error:
-        raise FolderError(f"{path} is missing: write the folder anew") from error
+        raise FolderError(f"{path} is missing: write the folder again") from error
     except (OSError, ValueError) as error:
         raise FolderError(
-            f"{path} is cut short or damaged ({error}): write the folder anew"
+            f"{path} is cut short or damaged ({error}): write the folder again"
         ) from error
     if array.shape != facts.shape or array.dtype.str != facts.dtype:
         raise FolderError(
             f"{path} holds {array.dtype.str} {list(array.shape)}, but the manifest says "
-            f"{facts.dtype} {list(facts.shape)}: write the folder anew"
+            f"{facts.dtype} {list(facts.shape)}: write the folder again"
         )
     return array
 
@@ -157,7 +168,8 @@ class GraphFolder:
     y.npy                          classes, -1 for none; or 0/1 for each label, NaN for none
     train, val, test.npy           nodes of the split, if there is one
     part_ptr.npy                   the first node of each part, if nodes are grouped by parts
-    node.npy                       the number that each node had before that
+    node.npy                       the number that each node had before grouping
+    feature_mean, feature_scale    how dense features are standardised, in a partition
     ids.npy                        the user's identifiers, if there are any
     manifest.json                  sizes, types, checksums, names of classes
     ============================== ==================================================
@@ -178,17 +190,17 @@ class GraphFolder:
         return self.manifest.num_nodes
 
     @property
-    def edges(self) -> Edges:
+    def edges(self) -> CsrEdges:
         r"""The edges, mapped."""
-        return Edges(self.arrays["rowptr"], self.arrays["col"], self.arrays.get("weight"))
+        return CsrEdges(self.arrays["rowptr"], self.arrays["col"], self.arrays.get("weight"))
 
     @property
-    def x(self) -> Rows:
+    def x(self) -> FeatureRows:
         r"""The features, mapped."""
         if "x" in self.arrays:
             return DenseRows(self.arrays["x"])
         parts = (self.arrays[f"x_{name}"] for name in ("rowptr", "col", "value"))
-        return SparseRows(Edges(*parts), self.manifest.num_features)
+        return SparseRows(CsrEdges(*parts), self.manifest.num_features)
 
     @property
     def y(self) -> Array:
@@ -199,6 +211,11 @@ class GraphFolder:
     def part_ptr(self) -> Array | None:
         r"""The first node of each part, if nodes are grouped by parts."""
         return self.arrays.get("part_ptr")
+
+    @property
+    def num_parts(self) -> int:
+        r"""How many parts nodes are grouped by; 1 if they are not."""
+        return 1 if self.part_ptr is None else len(self.part_ptr) - 1
 
     @property
     def node(self) -> Array:
@@ -258,7 +275,7 @@ def open_folder(path: str | PathLike[str], *, verify: bool = False) -> GraphFold
     sparse = {"x_rowptr", "x_col", "x_value"} <= set(manifest.arrays)
     if missing or not ("x" in manifest.arrays or sparse):
         names = ", ".join(missing or ["x"])
-        raise FolderError(f"{folder} has no array for {names}: write the folder anew")
+        raise FolderError(f"{folder} has no array for {names}: write the folder again")
     arrays = {name: mapped(folder, name, facts) for name, facts in manifest.arrays.items()}
     opened = GraphFolder(folder, manifest, arrays)
     _check_sizes(opened)
@@ -285,5 +302,192 @@ def _check_sizes(folder: GraphFolder) -> None:
     for what, (got, wanted) in found.items():
         if got != wanted:
             raise FolderError(
-                f"{folder.path}: {what} is {got}, but should be {wanted}: write the folder anew"
+                f"{folder.path}: {what} is {got}, but should be {wanted}: write the folder again"
             )
+
+
+class FolderWriter:
+    r"""Files of a folder that is being written.
+
+    Args:
+        folder (Path): Where.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def array(self, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
+        r"""A new array, mapped and writable, whose place on disk is taken."""
+        path = self.folder / f"{name}.npy"
+        header = np.lib.format.header_data_from_array_1_0(np.empty(0, dtype)) | {"shape": shape}
+        with path.open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, header)
+            size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+            file.flush()
+            reserve(file.fileno(), file.tell() + size, self.folder)
+        if 0 in shape:
+            return np.empty(shape, dtype)
+        return np.load(path, mmap_mode="r+", allow_pickle=False)  # type: ignore[no-any-return]
+
+    def save(self, name: str, array: Array) -> None:
+        r"""Writes an array that is in memory."""
+        np.save(self.folder / f"{name}.npy", array, allow_pickle=False)
+
+    def finish(self, manifest: Manifest) -> None:
+        r"""Adds sizes and checksums to the manifest, and writes it."""
+        for path in sorted(self.folder.glob("*.npy")):
+            manifest.arrays[path.stem] = facts_of(path)
+        write_text(self.folder / FILE, manifest.text())
+
+
+@contextmanager
+def new_folder(path: str | PathLike[str], *, overwrite: bool = False) -> Iterator[FolderWriter]:
+    r"""A folder that exists as a whole at the end of the block, or not at all.
+
+    Args:
+        path (str or PathLike): The folder.
+        overwrite (bool, optional): Whether a graph folder that is there is replaced.
+            (default: :obj:`False`)
+    """
+    target = Path(path)
+    if target.exists() and not (overwrite and ((target / FILE).is_file() or _is_empty(target))):
+        hint = "it is no graph folder" if overwrite else "choose another name, or overwrite it"
+        raise FolderError(f"{target} is there already: {hint}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    own = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        own.chmod(0o755)
+        yield FolderWriter(own)
+        if overwrite and target.exists():
+            shutil.rmtree(target)
+        own.rename(target)
+    except BaseException:
+        shutil.rmtree(own, ignore_errors=True)
+        raise
+
+
+def write_folder(
+    path: str | PathLike[str],
+    source: Dataset | GraphFolder,
+    *,
+    part: torch.Tensor | None = None,
+    num_parts: int | None = None,
+    split: Split | None = None,
+    about: Mapping[str, Any] | None = None,
+    scaling: Scaling | None = None,
+    overwrite: bool = False,
+) -> GraphFolder:
+    r"""Writes a graph folder, all at once or not at all, and opens it.
+
+    Args:
+        path (str or PathLike): The folder.
+        source (Dataset or GraphFolder): What to write; one graph.
+        part (Tensor, optional): The part of every node, as :func:`meanmax.scale.assign_metis`
+            gives it. Nodes are then grouped by part, so that each part is a range of rows, and
+            :obj:`node.npy` holds the number that each had before. (default: :obj:`None`)
+        num_parts (int, optional): The number of parts, some of which may be empty.
+            (default: as many as :obj:`part` names)
+        split (Split, optional): Which nodes train, validate and test. (default: that of the data)
+        about (mapping, optional): Further facts for the manifest. (default: :obj:`None`)
+        scaling (Scaling, optional): How features are standardised, to be kept with them.
+            (default: :obj:`None`)
+        overwrite (bool, optional): Whether a graph folder at this path is replaced.
+            (default: :obj:`False`)
+    """
+    given = _Given.of(source, split)
+    groups = None if part is None else group_nodes(part, given.edges.num_nodes, num_parts)
+    order = None if groups is None else groups.order
+    given.manifest.about.update(about or {})
+    with new_folder(path, overwrite=overwrite) as writer:
+        _write_edges(writer, given.edges, groups)
+        _write_features(writer, given.x, groups)
+        writer.save("y", np.asarray(given.y if order is None else given.y[order]))
+        for role, nodes in given.roles.items():
+            writer.save(role, nodes if groups is None else np.sort(groups.place[nodes]))
+        if groups is not None:
+            writer.save("part_ptr", groups.pointer)
+            writer.save("node", groups.order if given.node is None else given.node[order])
+        if given.ids is not None:
+            writer.save("ids", given.ids if order is None else given.ids[order])
+        if scaling is not None and not scaling.sparse:
+            writer.save("feature_mean", scaling.mean.numpy())
+            writer.save("feature_scale", scaling.scale.numpy())
+        writer.finish(given.manifest)
+    return open_folder(path)
+
+
+@dataclass(eq=False)
+class _Given:
+    r"""What is written, from a data set or another folder."""
+
+    x: FeatureRows
+    y: Array
+    edges: CsrEdges
+    roles: dict[str, Array]
+    manifest: Manifest
+    ids: Array | None
+    node: Array | None
+
+    @classmethod
+    def of(cls, source: Dataset | GraphFolder, split: Split | None) -> _Given:
+        split = source.split if split is None else split
+        roles = {} if split is None else {role: getattr(split, role).numpy() for role in ROLES}
+        if isinstance(source, Dataset):
+            x, y, edges = rows_of(source.x), source.y.numpy(), CsrEdges.of(source.graph())
+            manifest = Manifest(
+                name=source.name,
+                num_nodes=source.num_nodes,
+                num_edges=source.edge_index.size(1),
+                num_features=source.num_features,
+                class_names=source.class_names,
+                multilabel=source.y.dim() == 2,
+                about={"notes": list(source.notes)},
+            )
+            ids = None if source.node_ids is None else source.node_ids.astype(str)
+            return cls(x, y, edges, roles, manifest, ids, None)
+        manifest = replace(source.manifest, arrays={}, about=dict(source.manifest.about))
+        ids, node = source.arrays.get("ids"), source.arrays.get("node")
+        return cls(source.x, source.y, source.edges, roles, manifest, ids, node)
+
+
+def _write_edges(
+    writer: FolderWriter, edges: CsrEdges, groups: Groups | None, *, prefix: str = ""
+) -> None:
+    size, sparse = edges.num_nodes, prefix == "x_"
+    degree = np.diff(edges.rowptr)
+    rowptr = writer.array(f"{prefix}rowptr", (size + 1,), np.int64)
+    rowptr[0] = 0
+    np.cumsum(degree if groups is None else degree[groups.order], out=rowptr[1:])
+    small = index_dtype(size) == torch.int32
+    col = writer.array(f"{prefix}col", (edges.num_edges,), np.int32 if small else np.int64)
+    weight = None
+    if edges.weight is not None:
+        name = "x_value" if sparse else "weight"
+        weight = writer.array(name, (edges.num_edges,), np.float32)
+    for first, last in CsrEdges(rowptr, col).blocks(40, 40, PASS_BYTES):
+        inside = slice(int(rowptr[first]), int(rowptr[last]))
+        if groups is None:
+            block = edges.rows(first, last)
+        else:
+            block = edges.chosen(groups.order[first:last])
+        col[inside] = block.column if groups is None or sparse else groups.place[block.column]
+        if weight is not None:
+            weight[inside] = block.weight
+
+
+def _write_features(writer: FolderWriter, x: FeatureRows, groups: Groups | None) -> None:
+    if isinstance(x, SparseRows):
+        _write_edges(writer, x.entries, groups, prefix="x_")
+        return
+    assert isinstance(x, DenseRows)
+    size, channels = x.shape
+    array = writer.array("x", (size, channels), np.float32)
+    step = max(1, PASS_BYTES // (8 * channels))
+    for first in range(0, size, step):
+        last = min(first + step, size)
+        rows = x.read(first, last) if groups is None else x.gather(groups.order[first:last])
+        array[first:last] = rows.numpy()
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())

@@ -1,4 +1,4 @@
-r"""Each layer as passes over all nodes, with the results of its own :obj:`forward`."""
+r"""Exact inference on graphs of any size: layer by layer, in passes over blocks of rows."""
 
 from __future__ import annotations
 
@@ -11,39 +11,24 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import Module
-from torch.nn.functional import normalize as l2_normalize
-from torch.nn.functional import relu
 
-from meanmax import functional
 from meanmax.data import Dataset
 from meanmax.graph import Graph, SparseFeatures
-from meanmax.graph.checks import Normalize
-from meanmax.nn import (
-    CATConv,
-    GATConv,
-    GCNConv,
-    GINConv,
-    Linear,
-    MaskedGCNConv,
-    NodeModel,
-    SAGEConv,
-)
-from meanmax.nn.conv import Neighbourhood
-from meanmax.nn.gat import attended, combine_heads, reweighted, scores
+from meanmax.nn import CATConv, GATConv, GINConv, MaskedGCNConv, NodeModel
+from meanmax.nn.conv import Conv
 from meanmax.nn.linear import Features, as_dense
-from meanmax.nn.model import ACTIVATIONS
-from meanmax.ops.autograd import summed_weights
-from meanmax.scale.edges import BatchingError, Block, BlockGraphs, Edges, Loops
-from meanmax.scale.folder import GraphFolder
-from meanmax.scale.rows import (
+from meanmax.scale.edges import BatchingError, Block, CsrEdges, GraphBlocks
+from meanmax.scale.features import (
     DenseRows,
-    MemoryStore,
-    Rows,
+    FeatureRows,
+    MemoryScratch,
+    RowSummary,
     ScaledRows,
-    Store,
+    ScratchSpace,
     rows_of,
     scratch_files,
 )
+from meanmax.scale.folder import GraphFolder
 from meanmax.train import LabeledNodes, NodeClassifier, Sample
 
 OnRows = Callable[[int], None]
@@ -51,256 +36,100 @@ OnRows = Callable[[int], None]
 
 @dataclass(frozen=True, eq=False)
 class Passes:
-    r"""What a pass works with.
+    r"""Passes over all nodes, with results in scratch space.
 
     Args:
-        graphs (BlockGraphs): Makes the graphs of blocks.
-        store (Store): Gives room for results.
+        blocks (GraphBlocks): Makes the views of blocks.
+        scratch (ScratchSpace): Holds results.
         memory (int): About how many bytes the arrays of one block may take.
         on_rows (callable, optional): Called with the number of rows after each block.
     """
 
-    graphs: BlockGraphs
-    store: Store
+    blocks: GraphBlocks
+    scratch: ScratchSpace
     memory: int
     on_rows: OnRows | None = None
 
-    def mapped(self, rows: Rows, function: Callable[[Features], Tensor], width: int) -> DenseRows:
-        r"""A function of each row.
+    def layer(
+        self, layer: Conv, x: FeatureRows, finish: Callable[[Tensor, Features], Tensor], width: int
+    ) -> DenseRows:
+        r"""The output of a layer for all nodes.
+
+        What nodes send is computed once for each node, in a pass of its own. The layer's
+        :meth:`~meanmax.nn.conv.Conv.receive` then runs on blocks of rows.
 
         Args:
-            rows (Rows): The rows.
-            function (callable): From features of any nodes to as many rows of results.
-            width (int): The channels of a result.
+            layer (Conv): The layer, in evaluation mode.
+            x (FeatureRows): Its input.
+            finish (callable): What follows the layer, from its output and its input at some rows.
+            width (int): The channels of the result.
         """
+        masked = x
+        if isinstance(layer, MaskedGCNConv):
+            masked = self._over_neighbours(layer, x, _masking(layer, x), x.shape[1])
+        sent = self._send(layer, masked)
+
+        def receive(block: Block, source: Features) -> Tensor:
+            rows = slice(block.first, block.last)
+            taken = masked.read(rows.start, rows.stop)
+            own = sent.read(rows.start, rows.stop) if layer.needs_own else None
+            out = layer.receive(source, own, taken, layer.prepare(block))  # type: ignore[arg-type]
+            return finish(out, taken if masked is x else x.read(rows.start, rows.stop))
+
+        out = self._over_neighbours(layer, sent, receive, width)
+        for rows in {id(rows): rows for rows in (masked, sent) if rows is not x}.values():
+            self.release(rows)
+        return out
+
+    def release(self, rows: FeatureRows) -> None:
+        r"""Frees rows that a pass has made."""
+        if isinstance(rows, DenseRows):
+            self.scratch.release(rows.array)
+
+    def _send(self, layer: Conv, rows: FeatureRows) -> FeatureRows:
+        r"""What all nodes send; the rows themselves if the layer sends them as they are."""
         size, channels = rows.shape
-        out = self.store.array(size, width)
+        probe = rows.read(0, min(1, size))
+        sent = layer.send(probe)
+        if sent is probe:
+            return rows
+        width = sent.shape[1]
+        out = self.scratch.array(size, width)
         step = max(1, self.memory // (16 * (channels + width)))
         for first in range(0, size, step):
             last = min(first + step, size)
-            out[first:last] = function(rows.read(first, last)).numpy()
+            out[first:last] = as_dense(layer.send(rows.read(first, last))).numpy()
         return DenseRows(out)
 
-    def over_neighbours(
+    def _over_neighbours(
         self,
-        rows: Rows,
-        function: Callable[[Block, Tensor], Tensor],
+        layer: Conv,
+        rows: FeatureRows,
+        function: Callable[[Block, Features], Tensor],
         width: int,
-        *,
-        normalize: Normalize | None = None,
-        loops: Loops = "none",
-        heads: int = 1,
     ) -> DenseRows:
-        r"""A function of the neighbours of each row.
-
-        Args:
-            rows (Rows): The rows.
-            function (callable): From a block and the rows of its sources to results of its rows.
-            width (int): The channels of a result.
-            normalize (str, optional): How weights are normalised. (default: :obj:`None`)
-            loops (str, optional): Which self-loops there are. (default: :obj:`"none"`)
-            heads (int, optional): Numbers for each edge that the function makes.
-                (default: :obj:`1`)
-        """
+        r"""A function of each block and the rows of its sources."""
         channels = rows.shape[1]
-        out = self.store.array(rows.shape[0], width)
+        out = self.scratch.array(rows.shape[0], width)
+        summary = RowSummary(rows, self.memory)
         # An edge may be the only one of its source: a row read, two of tilts, and its indices.
-        edge_bytes, row_bytes = 48 + 16 * heads + 16 * channels, 24 * (channels + width)
-        for first, last in self.graphs.edges.blocks(edge_bytes, row_bytes, self.memory):
-            block = self.graphs.block(first, last, normalize, loops)
-            source = as_dense(rows.gather(block.sources))
-            out[first:last] = function(block, source).numpy()
+        edge_bytes = 48 + 16 * getattr(layer, "heads", 1) + 16 * channels
+        row_bytes = 24 * (channels + width)
+        for first, last in self.blocks.edges.blocks(edge_bytes, row_bytes, self.memory):
+            block = self.blocks.block(first, last, summary)
+            prepared: Any = layer.prepare(block)  # type: ignore[arg-type]
+            out[first:last] = function(block, rows.gather(prepared.source_nodes)).numpy()
             if self.on_rows is not None:
                 self.on_rows(last - first)
         return DenseRows(out)
 
-    def lowest(self, rows: Rows) -> float:
-        r"""The smallest number in all rows: :math:`\mu`."""
-        size, channels = rows.shape
-        step, found = max(1, self.memory // (8 * channels)), np.inf
-        for first in range(0, size, step):
-            part = as_dense(rows.read(first, min(first + step, size)))
-            found = min(found, float(part.amin()))
-        return found
 
-    def origin(self, aggr: Neighbourhood, rows: Rows) -> Tensor | None:
-        r""":math:`\mu` of all rows, if the aggregation measures from it."""
-        if aggr.learned is None or not aggr.learned.has_mu or 0 in rows.shape:
-            return None
-        return torch.tensor(self.lowest(rows), dtype=torch.float32)
-
-
-Finish = Callable[[Tensor, Features], Tensor]
-Aggregate = Callable[[Block, Tensor], Tensor]
-
-
-def run_layer(layer: Module, x: Rows, passes: Passes, finish: Finish, width: int) -> DenseRows:
-    r"""The rows that a layer makes of all nodes.
-
-    Args:
-        layer (Module): The layer, in evaluation mode.
-        x (Rows): Its input.
-        passes (Passes): What to run with.
-        finish (callable): What follows the layer, of its output rows and its input rows.
-        width (int): The channels of what is finished.
-    """
-    run = _RUNS.get(type(layer))
-    if run is None:
-        known = ", ".join(kind.__name__ for kind in _RUNS)
-        raise BatchingError(
-            f"layer-wise inference knows {known} (got {type(layer).__name__}): run the model on "
-            f"the whole graph"
-        )
-    return run(layer, x, passes, finish, width)
-
-
-def _gcn(layer: Any, x: Rows, passes: Passes, finish: Finish, width: int) -> DenseRows:
-    loops = "add" if layer.add_self_loops else "none"
-    norm = "sym" if layer.normalize else None
-    return _ordered(layer, x, x, passes, finish, width, layer.lin, loops=loops, normalize=norm)
-
-
-def _masked(layer: Any, x: Rows, passes: Passes, finish: Finish, width: int) -> DenseRows:
-    inverse, degree = torch.exp(-layer.log_variance), passes.graphs.degree
-    centre = as_dense(x.read(0, min(1024, x.shape[0]))).mean(dim=0)  # any will do: it cancels
-
-    def mask(block: Block, source: Tensor) -> Tensor:
+def _masking(layer: MaskedGCNConv, x: FeatureRows) -> Callable[[Block, Features], Tensor]:
+    def mask(block: Block, source: Features) -> Tensor:
         own = as_dense(x.read(block.first, block.last))
-        centred, source = own - centre, source - centre
-        both = functional.sum(torch.cat([source, source * source], dim=1), block.graph)
-        first, second = both.chunk(2, dim=1)
-        total = summed_weights(block.graph)
-        spread = (centred * (centred * total - 2 * first) + second).clamp(min=0)
-        share = torch.from_numpy(degree[block.first : block.last]).unsqueeze(1)
-        return own * torch.exp(-spread / share * inverse)
+        return as_dense(layer.mask(as_dense(source), own, block))  # type: ignore[arg-type]
 
-    masked = passes.over_neighbours(x, mask, x.shape[1], normalize="sym", loops="add")
-    out = _ordered(layer, masked, x, passes, finish, width, layer.lin, loops="add", normalize="sym")
-    passes.store.release(masked.array)
-    return out
-
-
-def _sage(layer: Any, x: Rows, passes: Passes, finish: Finish, width: int) -> DenseRows:
-    sent = x
-    if layer.lin is not None:
-        sent = passes.mapped(x, lambda rows: relu(layer.lin(rows)), x.shape[1])
-
-    def after(out: Tensor, own: Features) -> Tensor:
-        if layer.lin_r is not None:
-            out = out + layer.lin_r(own)
-        return finish(l2_normalize(out, dim=-1) if layer.normalize else out, own)
-
-    weigh, bias = layer.lin_l.without_bias, layer.lin_l.bias
-    out = _ordered(layer, sent, x, passes, after, width, weigh, normalize="row", bias=bias)
-    if isinstance(sent, DenseRows) and sent is not x:
-        passes.store.release(sent.array)
-    return out
-
-
-def _gin(layer: Any, x: Rows, passes: Passes, finish: Finish, width: int) -> DenseRows:
-    modules = list(layer.nn) if isinstance(layer.nn, torch.nn.Sequential) else []
-    first = modules[0] if modules and isinstance(modules[0], Linear) else None
-    commuting = first if x.is_sparse and layer.aggr.is_linear else None
-    sent: Rows = x
-    if commuting is not None:
-        sent = passes.mapped(x, commuting.without_bias, commuting.out_features)
-    aggregate = _aggregation(layer.aggr, sent, passes)
-
-    def after(block: Block, source: Tensor) -> Tensor:
-        own = as_dense(sent.read(block.first, block.last))
-        h = aggregate(block, source) + (1 + layer.eps) * own
-        if commuting is None:
-            h = layer.nn(h)
-        else:
-            h = h if commuting.bias is None else h + commuting.bias
-            for module in modules[1:]:
-                h = module(h)
-        return finish(h, x.read(block.first, block.last))
-
-    out = passes.over_neighbours(sent, after, width)
-    if commuting is not None and isinstance(sent, DenseRows):
-        passes.store.release(sent.array)
-    return out
-
-
-def _gat(layer: Any, x: Rows, passes: Passes, finish: Finish, width: int) -> DenseRows:
-    shape = (-1, layer.heads, layer.out_channels)
-    sent = passes.mapped(x, layer.lin, layer.heads * layer.out_channels)
-    mu = passes.origin(layer.aggr, sent)
-
-    def attend(block: Block, source: Tensor) -> Tensor:
-        h, own = source.view(shape), sent.read(block.first, block.last).view(shape)
-        (of_source,), (of_target,) = scores(h, layer.att_src), scores(own, layer.att_dst)
-        alpha = attended(of_source, of_target, block.graph, layer.negative_slope)
-        alpha = reweighted(alpha, block.graph, block.graph.weight)
-        out = combine_heads(aggregated(layer.aggr, h, block, mu, alpha), layer.concat)
-        out = out if layer.bias is None else out + layer.bias
-        return finish(out, x.read(block.first, block.last))
-
-    loops: Loops = "replace" if layer.add_self_loops else "none"
-    out = passes.over_neighbours(sent, attend, width, loops=loops, heads=layer.heads)
-    passes.store.release(sent.array)
-    return out
-
-
-def _ordered(
-    layer: Any,
-    sent: Rows,
-    x: Rows,
-    passes: Passes,
-    finish: Finish,
-    width: int,
-    transform: Callable[[Features], Tensor],
-    *,
-    bias: Tensor | None = None,
-    **graph: Any,
-) -> DenseRows:
-    r"""Transforms and aggregates in the layer's order; see :func:`meanmax.nn.conv.ordered`."""
-    bias = getattr(layer, "bias", None) if bias is None else bias
-    first = layer.order == "transform-first" or (sent.is_sparse and layer.aggr.is_linear)
-    rows: Rows = sent
-    if first:
-        rows = passes.mapped(sent, transform, layer.out_channels)
-    aggregate = _aggregation(layer.aggr, rows, passes)
-
-    def function(block: Block, source: Tensor) -> Tensor:
-        out = aggregate(block, source)
-        out = out if first else transform(out)
-        out = out if bias is None else out + bias
-        return finish(out, x.read(block.first, block.last))
-
-    out = passes.over_neighbours(rows, function, width, **graph)
-    if first and isinstance(rows, DenseRows):
-        passes.store.release(rows.array)
-    return out
-
-
-def _aggregation(aggr: Neighbourhood, rows: Rows, passes: Passes) -> Aggregate:
-    mu = passes.origin(aggr, rows)
-    return lambda block, source: aggregated(aggr, source, block, mu)
-
-
-def aggregated(
-    aggr: Neighbourhood,
-    source: Tensor,
-    block: Block,
-    mu: Tensor | None,
-    weight: Tensor | None = None,
-) -> Tensor:
-    r"""A layer's aggregation over a block, with :math:`\mu` of the whole graph."""
-    if aggr.learned is not None:
-        return aggr.learned.evaluate(source, block.graph, weight, mu)
-    out: Tensor = aggr(source, block.graph, weight)
-    return out
-
-
-_RUNS: dict[type[Module], Callable[[Any, Rows, Passes, Finish, int], DenseRows]] = {
-    GCNConv: _gcn,
-    MaskedGCNConv: _masked,
-    GATConv: _gat,
-    SAGEConv: _sage,
-    GINConv: _gin,
-}
+    return mask
 
 
 MEMORY = 1 << 30
@@ -309,8 +138,8 @@ MEMORY = 1 << 30
 @torch.no_grad()
 def layerwise(
     model: Any,
-    x: Features | Rows,
-    graph: Graph | Edges,
+    x: Features | FeatureRows,
+    graph: Graph | CsrEdges,
     *,
     memory: int = MEMORY,
     scratch: Path | None = None,
@@ -325,8 +154,8 @@ def layerwise(
 
     Args:
         model (NodeModel): The model; any backbone but CAT.
-        x (Tensor, SparseFeatures or Rows): Features, in memory or in files.
-        graph (Graph or Edges): The graph, in memory or in files.
+        x (Tensor, SparseFeatures or FeatureRows): Features, in memory or in files.
+        graph (Graph or CsrEdges): The graph, in memory or in files.
         memory (int, optional): About how many bytes the arrays of a block may take, beside five to
             nine bytes for each node. (default: 1 GiB)
         scratch (Path, optional): A folder for hidden layers, kept in files there that are deleted
@@ -334,42 +163,43 @@ def layerwise(
         on_rows (callable, optional): Called with the number of rows after each block.
     """
     rows = rows_of(x) if isinstance(x, Tensor | SparseFeatures) else x
-    edges = Edges.of(graph) if isinstance(graph, Graph) else graph
+    edges = CsrEdges.of(graph) if isinstance(graph, Graph) else graph
     check_model(model, rows, edges)
     if scratch is None:
-        kept = run_layers(model, rows, edges, MemoryStore(), memory, on_rows)
+        kept = run_layers(model, rows, edges, MemoryScratch(), memory, on_rows)
         return torch.from_numpy(kept.array)
-    with scratch_files(scratch, scratch_bytes(model, rows)) as store:
-        return run_layers(model, rows, edges, store, memory, on_rows).read(0, edges.num_nodes)
+    with scratch_files(scratch, scratch_bytes(model, rows)) as space:
+        return run_layers(model, rows, edges, space, memory, on_rows).read(0, edges.num_nodes)
 
 
 @torch.no_grad()
 def run_layers(
     model: NodeModel,
-    rows: Rows,
-    edges: Edges,
-    store: Store,
+    rows: FeatureRows,
+    edges: CsrEdges,
+    scratch: ScratchSpace,
     memory: int = MEMORY,
     on_rows: OnRows | None = None,
 ) -> DenseRows:
-    r"""The same with results in a store, which keeps the last layer's.
+    r"""The same with results in scratch space, which then holds the last layer's.
 
     Args:
         model (NodeModel): The model.
-        rows (Rows): Features.
-        edges (Edges): The graph.
-        store (Store): Where hidden layers are kept.
-        memory (int, optional): As of :func:`layerwise`.
-        on_rows (callable, optional): As of :func:`layerwise`.
+        rows (FeatureRows): Features.
+        edges (CsrEdges): The graph.
+        scratch (ScratchSpace): Holds hidden layers.
+        memory (int, optional): See :func:`layerwise`.
+        on_rows (callable, optional): See :func:`layerwise`.
     """
-    was_training, passes = model.training, Passes(BlockGraphs(edges), store, memory, on_rows)
+    was_training, passes = model.training, Passes(GraphBlocks(edges), scratch, memory, on_rows)
     model.eval()
     try:
-        h: Rows = rows
+        h: FeatureRows = rows
         for index, layer in enumerate(model.layers):
-            out = run_layer(layer, h, passes, _finish(model, index), width_of(layer))
-            if isinstance(h, DenseRows) and h is not rows:
-                store.release(h.array)
+            assert isinstance(layer, Conv)
+            out = passes.layer(layer, h, _finish(model, index), width_of(layer))
+            if h is not rows:
+                passes.release(h)
             h = out
     finally:
         model.train(was_training)
@@ -388,7 +218,7 @@ def width_of(layer: Module) -> int:
     return width
 
 
-def scratch_bytes(model: NodeModel, rows: Rows) -> int:
+def scratch_bytes(model: NodeModel, rows: FeatureRows) -> int:
     r"""The most bytes that hidden layers take at a time: a layer's input, what it sends and its
     output.
     """
@@ -404,7 +234,7 @@ def scratch_bytes(model: NodeModel, rows: Rows) -> int:
     return 4 * size * widest
 
 
-def check_model(model: Any, rows: Rows, edges: Edges) -> None:
+def check_model(model: Any, rows: FeatureRows, edges: CsrEdges) -> None:
     r"""A :class:`BatchingError` for what layer-wise inference does not do."""
     if not isinstance(model, NodeModel):
         raise BatchingError(
@@ -419,17 +249,8 @@ def check_model(model: Any, rows: Rows, edges: Edges) -> None:
         )
 
 
-def _finish(model: NodeModel, index: int) -> Any:
-    r"""What the model does after a layer: skip, norm and activation."""
-
-    def finish(out: Tensor, own: Features) -> Tensor:
-        if model.has_skip[index]:
-            out = out + model.skips[index](own)
-        if index < len(model.layers) - 1:
-            out = ACTIVATIONS[model.activation](model.norms[index](out))
-        return as_dense(out)
-
-    return finish
+def _finish(model: NodeModel, index: int) -> Callable[[Tensor, Features], Tensor]:
+    return lambda out, own: model.activate(index, model.add_skip(index, out, own))
 
 
 class ExactSample(Sample):
@@ -437,8 +258,8 @@ class ExactSample(Sample):
     :func:`~meanmax.scale.inference.layerwise`. Nothing can be learned from them.
 
     Args:
-        rows (Rows): Features of all nodes.
-        edges (Edges): The graph.
+        rows (FeatureRows): Features of all nodes.
+        edges (CsrEdges): The graph.
         nodes (LabeledNodes): The nodes that count.
         memory (int, optional): Bytes that the arrays of a block may take. (default: 1 GiB)
         scratch (Path, optional): A folder for hidden layers. (default: that of temporary files)
@@ -446,8 +267,8 @@ class ExactSample(Sample):
 
     def __init__(
         self,
-        rows: Rows,
-        edges: Edges,
+        rows: FeatureRows,
+        edges: CsrEdges,
         nodes: LabeledNodes,
         *,
         memory: int = MEMORY,
@@ -460,8 +281,8 @@ class ExactSample(Sample):
         for name, value in {**more, "scratch": scratch}.items():
             object.__setattr__(self, name, value)
 
-    rows: Rows
-    edges: Edges
+    rows: FeatureRows
+    edges: CsrEdges
     chosen: Tensor
     memory: int
     scratch: Path | None
@@ -481,8 +302,8 @@ class ExactSample(Sample):
 @torch.no_grad()
 def exact_rows(
     model: Any,
-    rows: Rows,
-    edges: Edges,
+    rows: FeatureRows,
+    edges: CsrEdges,
     chosen: Tensor,
     *,
     memory: int = MEMORY,
@@ -492,15 +313,15 @@ def exact_rows(
 
     Args:
         model (NodeModel): The model.
-        rows (Rows): Features of all nodes.
-        edges (Edges): The graph.
+        rows (FeatureRows): Features of all nodes.
+        edges (CsrEdges): The graph.
         chosen (Tensor): The nodes, int64.
         memory (int, optional): Bytes that the arrays of a block may take. (default: 1 GiB)
         scratch (Path, optional): A folder for hidden layers. (default: that of temporary files)
     """
     check_model(model, rows, edges)
-    with scratch_files(scratch, scratch_bytes(model, rows)) as store:
-        return run_layers(model, rows, edges, store, memory).gather(chosen.numpy())
+    with scratch_files(scratch, scratch_bytes(model, rows)) as space:
+        return run_layers(model, rows, edges, space, memory).gather(chosen.numpy())
 
 
 @torch.no_grad()
@@ -528,7 +349,7 @@ def predict_folder(
             f"{folder.path} has {found} features, but the classifier was trained on "
             f"{classifier.n_features_in_}"
         )
-    rows: Rows = folder.x
+    rows: FeatureRows = folder.x
     if classifier.fitted_params_["scale"]:
         rows = ScaledRows(rows, classifier.scaling_)
     place = folder.path.parent if scratch is None else scratch

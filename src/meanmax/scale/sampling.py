@@ -10,72 +10,16 @@ from typing import Any, TypeVar, final
 
 import numpy as np
 import torch
-from numba import prange
 from torch import Generator
 from torch.nn import Parameter
 
 from meanmax.graph import Graph
-from meanmax.ops.numba.launch import kernel, subroutine
-from meanmax.scale.edges import Array, BatchingError, BlockGraphs, Edges
+from meanmax.scale.compiled import draw_edges
+from meanmax.scale.edges import Array, BatchingError, CsrEdges, GraphBlocks
+from meanmax.scale.features import FeatureRows
 from meanmax.scale.ranks import Job
-from meanmax.scale.rows import Rows
 from meanmax.train import LabeledNodes, Sample, TrainingProblem
 from meanmax.train.checkpoint import Checkpoint
-
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-FIRST_MIX, SECOND_MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-FEW = 64  # so many are looked through faster than all edges are walked along
-
-
-@subroutine()
-def mixed(state):
-    r"""The output of splitmix64 for a state."""
-    state = (state ^ (state >> np.uint64(30))) * FIRST_MIX
-    state = (state ^ (state >> np.uint64(27))) * SECOND_MIX
-    return state ^ (state >> np.uint64(31))
-
-
-@subroutine()
-def below(bits, bound):
-    r"""A number from 0 to before :obj:`bound`, which is below :math:`2^{32}`, from 64 bits."""
-    return np.int64(((bits >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
-
-
-@kernel()
-def draw_edges(seed, nodes, starts, degrees, pointer, positions):
-    r"""Positions of as many edges of each node as :obj:`pointer` has room for, none twice.
-
-    Few are drawn as of Floyd: the j-th of the last k numbers gives way to a random one before it
-    that is not drawn yet. Many are drawn in one walk along the row.
-    """
-    for index in prange(len(nodes)):
-        first, degree = pointer[index], degrees[index]
-        count, start = pointer[index + 1] - first, starts[index]
-        if count == degree:
-            for offset in range(count):
-                positions[first + offset] = start + offset
-            continue
-        state = mixed(np.uint64(seed) + mixed(np.uint64(nodes[index]) + GOLDEN))
-        if count <= FEW:
-            for offset in range(count):
-                last = degree - count + offset
-                state += GOLDEN
-                found = start + below(mixed(state), last + 1)
-                for before in range(first, first + offset):
-                    if positions[before] == found:
-                        found = start + last
-                        break
-                positions[first + offset] = found
-        else:
-            taken = 0
-            for offset in range(degree):
-                state += GOLDEN
-                if below(mixed(state), degree - offset) < count - taken:
-                    positions[first + taken] = start + offset
-                    taken += 1
-                    if taken == count:
-                        break
-
 
 HOP_STRIDE = 0x632BE59BD9B4E019
 
@@ -98,7 +42,7 @@ class NeighbourSampler:
     so on, as `GraphSAGE <https://arxiv.org/abs/1706.02216>`_ does, without replacement.
 
     The result is one square graph on which any layer runs. A node is expanded once, in the hop
-    that finds it. Edges keep their weights, so that layers normalise by the degrees of what was
+    that finds it. CsrEdges keep their weights, so that layers normalise by the degrees of what was
     drawn; scaling them up to the degrees of the whole graph would be right in expectation, but
     learned less well, since the few drawn edges of a hub then weigh a hundredfold. Nodes of the
     last hop have no neighbours: a self-loop with the weight of all their edges gives them the
@@ -109,11 +53,11 @@ class NeighbourSampler:
     the other seeds.
 
     Args:
-        edges (Edges): The whole graph.
+        edges (CsrEdges): The whole graph.
         fanout (sequence): How many neighbours are drawn in each hop; -1 for all.
     """
 
-    def __init__(self, edges: Edges, fanout: Sequence[int]) -> None:
+    def __init__(self, edges: CsrEdges, fanout: Sequence[int]) -> None:
         if not fanout or any(count == 0 or count < -1 for count in fanout):
             raise BatchingError(
                 f"'fanout' must be a number of neighbours for each hop, or -1 for all "
@@ -126,7 +70,8 @@ class NeighbourSampler:
     @cached_property
     def degree(self) -> Array:
         r"""Summed weights of every node, self-loops added."""
-        return BlockGraphs(self.edges).degree
+        degree: Array = GraphBlocks(self.edges).degree("add").numpy()
+        return degree
 
     def sample(self, seeds: Array, seed: int) -> SampledGraph:
         r"""Draws once.
@@ -153,7 +98,7 @@ class NeighbourSampler:
         local = self._place[column]
         self._place[everyone] = -1
         graph = Graph.from_csr(
-            torch.from_numpy(pointer), torch.from_numpy(local), weight=torch.from_numpy(weight)
+            torch.from_numpy(pointer), torch.from_numpy(local), edge_weight=torch.from_numpy(weight)
         )
         return SampledGraph(graph, everyone)
 
@@ -250,7 +195,7 @@ class NeighbourProblem(TrainingProblem):
     taken over those nodes alone.
 
     Args:
-        x (Rows): Features.
+        x (FeatureRows): Features.
         sampler (NeighbourSampler): Draws neighbours; as many hops as the model has layers, or more.
         nodes (LabeledNodes): Training nodes.
         batch_size (int, optional): The most training nodes in a batch; batches are of about equal
@@ -259,7 +204,7 @@ class NeighbourProblem(TrainingProblem):
     """
 
     samples: Sequence[Sample] = ()
-    x: Rows
+    x: FeatureRows
     sampler: NeighbourSampler
     nodes: LabeledNodes
     batch_size: int = 512

@@ -12,10 +12,10 @@ from torch import Tensor
 from meanmax.data import Dataset, Split
 from meanmax.graph import Graph
 from meanmax.nn.linear import Features, as_dense
-from meanmax.scale.edges import PASS_BYTES, Array, BatchingError, Edges
+from meanmax.scale.edges import PASS_BYTES, Array, BatchingError, CsrEdges
+from meanmax.scale.features import FeatureRows, ScaledRows, rows_of
 from meanmax.scale.folder import ROLES, GraphFolder
 from meanmax.scale.inference import MEMORY, ExactSample
-from meanmax.scale.rows import Rows, ScaledRows, rows_of
 from meanmax.train import LabeledNodes, Sample
 from meanmax.train.problem import Scaling
 
@@ -25,8 +25,8 @@ class Source:
     r"""A graph with features, labels and a split.
 
     Args:
-        x (Rows): Features as they are.
-        edges (Edges): The graph.
+        x (FeatureRows): Features as they are.
+        edges (CsrEdges): The graph.
         y (ndarray): Labels.
         split (Split): Which nodes train, validate and test.
         class_names (tuple): The names of classes, or of labels.
@@ -36,8 +36,8 @@ class Source:
         scratch (Path, optional): A folder for hidden layers of graphs on disk.
     """
 
-    x: Rows
-    edges: Edges
+    x: FeatureRows
+    edges: CsrEdges
     y: Array
     split: Split
     class_names: tuple[str, ...]
@@ -50,7 +50,7 @@ class Source:
     def of_dataset(cls, dataset: Dataset, split: Split) -> Source:
         r"""A data set in memory."""
         graph = dataset.graph()
-        edges, whole = Edges.of(graph), (dataset.x, graph)
+        edges, whole = CsrEdges.of(graph), (dataset.x, graph)
         y, names = dataset.y.numpy(), dataset.class_names
         return cls(rows_of(dataset.x), edges, y, split, names, whole=whole)
 
@@ -94,7 +94,7 @@ class Source:
         constant = deviation <= 1e-7 * mean.abs()
         return Scaling(False, mean.float(), torch.where(constant, 1.0, deviation).float())
 
-    def scaled(self, scaling: Scaling | None) -> Rows:
+    def scaled(self, scaling: Scaling | None) -> FeatureRows:
         r"""Features on a scale."""
         if scaling is None:
             return self.x
@@ -102,12 +102,12 @@ class Source:
             return rows_of(scaling(self.whole[0]))
         return ScaledRows(self.x, scaling)
 
-    def sample(self, nodes: LabeledNodes, x: Rows) -> Sample:
+    def sample(self, nodes: LabeledNodes, x: FeatureRows) -> Sample:
         r"""Some nodes in the whole graph: in memory, or computed layer by layer.
 
         Args:
             nodes (LabeledNodes): The nodes.
-            x (Rows): What :meth:`scaled` gave.
+            x (FeatureRows): What :meth:`scaled` gave.
         """
         if self.whole is not None:
             return Sample(x.read(0, x.shape[0]), self.whole[1], nodes)

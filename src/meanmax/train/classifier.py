@@ -23,6 +23,7 @@ from meanmax.graph import Graph
 from meanmax.nn import PYG_BASELINES, Trainable, build_model, build_pyg_baseline
 from meanmax.nn.conv import check_positive
 from meanmax.nn.linear import Features
+from meanmax.nn.registry import LAYER_OPTIONS, nest_layer_options
 from meanmax.train.checkpoint import Checkpoint, read_archive, write_archive
 from meanmax.train.inputs import (
     Targets,
@@ -52,7 +53,8 @@ def check_parameters(params: Mapping[str, Any]) -> None:
         value = params[name]
         if isinstance(value, bool) or not isinstance(value, Real) or not _is_size(float(value)):
             raise ValueError(f"'{name}' must be a number and not negative (got {value!r})")
-    allowed = set(inspect.signature(build_model).parameters) - set(params) - set(_SIZES)
+    known = {*inspect.signature(build_model).parameters, *LAYER_OPTIONS}
+    allowed = known - set(params) - set(_SIZES)
     _check_options("model_options", params["model_options"], allowed)
     _check_options("schedule_options", params["schedule_options"], _further() - set(params))
     if params["aggr"] in PYG_BASELINES and params["model_options"]:
@@ -100,7 +102,12 @@ def model_of(
     options |= params["model_options"] or {}
     nonlinear = params["nonlinear"]
     return build_model(
-        params["backbone"], params["aggr"], *sizes, *depth, nonlinear=nonlinear, **options
+        params["backbone"],
+        params["aggr"],
+        *sizes,
+        *depth,
+        nonlinear=nonlinear,
+        **nest_layer_options(options),
     )
 
 

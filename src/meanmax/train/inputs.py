@@ -194,7 +194,7 @@ def as_graph(graph: Any, num_nodes: int) -> Graph:
     r"""A graph from a :class:`~meanmax.Graph`, an :obj:`edge_index`, PyG's :obj:`Data`, a scipy
     matrix or a networkx graph.
     """
-    if isinstance(graph, Graph) and not graph.is_whole:
+    if isinstance(graph, Graph) and not graph.is_local:
         raise ValueError(
             "'graph' is a part of a graph that is spread over processes, which a classifier alone "
             "does not share its gradients with: use meanmax.scale.fit_parts"

@@ -212,7 +212,7 @@ def _one_graph(graph: Graph, number: int) -> tuple[int, Graph]:
     rowptr = graph.rowptr[first : end + 1]
     edges = slice(int(rowptr[0]), int(rowptr[-1]))
     weight = None if graph.weight is None else graph.weight[edges]
-    return first, Graph.from_csr(rowptr - rowptr[0], graph.col[edges] - first, weight=weight)
+    return first, Graph.from_csr(rowptr - rowptr[0], graph.col[edges] - first, edge_weight=weight)
 
 
 @final

@@ -6,7 +6,7 @@ import torch
 
 from meanmax import SparseFeatures, build_model
 from meanmax.nn.linear import as_dense
-from meanmax.scale import BatchingError, ClusterProblem, Clusters, Edges, assign_blocks
+from meanmax.scale import BatchingError, ClusterProblem, Clusters, CsrEdges, assign_blocks
 from meanmax.scale.rows import rows_of
 from meanmax.train import LabeledNodes, Sample, Schedule, TrainingProblem, loop, train
 
@@ -17,7 +17,7 @@ TRAIN = LabeledNodes(torch.tensor([4, 7, 8, 20, 33, 41, 55]), torch.tensor([0, 1
 
 def problem_of(graph, part, per_batch=1, x=None, **more):
     x = features() if x is None else x
-    clusters = Clusters.of(rows_of(x), Edges.of(graph), part)
+    clusters = Clusters.of(rows_of(x), CsrEdges.of(graph), part)
     return ClusterProblem(clusters=clusters, nodes=TRAIN, per_batch=per_batch, **more)
 
 
@@ -109,8 +109,8 @@ def test_parts_that_are_consecutive_need_no_order():
     graph = awkward()
     part = assign_blocks(graph, 5)
     pointer = np.concatenate([[0], torch.bincount(part).cumsum(0).numpy()])
-    plain = Clusters(rows_of(features()), Edges.of(graph), pointer)
-    ordered = Clusters.of(rows_of(features()), Edges.of(graph), part)
+    plain = Clusters(rows_of(features()), CsrEdges.of(graph), pointer)
+    ordered = Clusters.of(rows_of(features()), CsrEdges.of(graph), part)
     for parts in ([0], [3, 1]):
         assert plain.nodes(parts).tolist() == ordered.nodes(parts).tolist()
 

@@ -10,7 +10,7 @@ from meanmax import SparseFeatures, build_model
 from meanmax.data import Dataset, Split
 from meanmax.nn.linear import as_dense
 from meanmax.scale import FolderError, is_graph_folder, layerwise, open_folder, write_folder
-from meanmax.scale.folder_write import new_folder
+from meanmax.scale.folder import new_folder
 
 from .graphs import awkward, features
 
@@ -117,7 +117,7 @@ def test_files_that_are_missing_or_cut_short(tmp_path, name):
     with pytest.raises(FolderError, match=f"{name}.npy"):
         open_folder(tmp_path / "g")
     path.unlink()
-    with pytest.raises(FolderError, match=f"{name}.npy is missing: write the folder anew"):
+    with pytest.raises(FolderError, match=f"{name}.npy is missing: write the folder again"):
         open_folder(tmp_path / "g")
 
 

@@ -7,8 +7,8 @@ from torch.nn import BatchNorm1d
 from meanmax import SparseFeatures, build_model
 from meanmax.nn import build_pyg_baseline
 from meanmax.scale.edges import BatchingError
+from meanmax.scale.features import FileScratch, rows_of
 from meanmax.scale.inference import layerwise, scratch_bytes
-from meanmax.scale.rows import FileStore, rows_of
 
 from .graphs import awkward, features
 
@@ -50,7 +50,12 @@ def test_sparse_features(backbone, aggr):
 @pytest.mark.parametrize("order", ["transform-first", "aggregate-first"])
 @pytest.mark.parametrize("backbone", ["gcn", "masked_gcn", "sage"])
 def test_both_orders(backbone, order):
-    check(model_of(backbone, "lp", order=order), features(), awkward(), memory=LITTLE)
+    check(
+        model_of(backbone, "lp", layer_options={"order": order}),
+        features(),
+        awkward(),
+        memory=LITTLE,
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,8 +78,15 @@ def test_what_stands_beside_the_layers(options):
 
 
 def test_graphsage_with_pooling_and_attention_with_several_heads():
-    check(model_of("sage", "max", pool=True), features(), awkward(), memory=LITTLE)
-    check(model_of("gat", "poly", heads=4, out_heads=2), features(), awkward(), memory=LITTLE)
+    check(
+        model_of("sage", "max", layer_options={"pool": True}), features(), awkward(), memory=LITTLE
+    )
+    check(
+        model_of("gat", "poly", heads=4, layer_options={"out_heads": 2}),
+        features(),
+        awkward(),
+        memory=LITTLE,
+    )
 
 
 def test_one_row_at_a_time():
@@ -97,7 +109,7 @@ def test_hidden_layers_in_files_are_deleted(tmp_path):
 @pytest.mark.parametrize("backbone", BACKBONES)
 def test_what_is_checked_to_be_free_is_enough(backbone, tmp_path, monkeypatch):
     held, most = {}, [0]
-    array, release = FileStore.array, FileStore.release
+    array, release = FileScratch.array, FileScratch.release
 
     def counted(self, rows, width):
         made = array(self, rows, width)
@@ -109,8 +121,8 @@ def test_what_is_checked_to_be_free_is_enough(backbone, tmp_path, monkeypatch):
         held.pop(id(given), None)
         release(self, given)
 
-    monkeypatch.setattr(FileStore, "array", counted)
-    monkeypatch.setattr(FileStore, "release", dropped)
+    monkeypatch.setattr(FileScratch, "array", counted)
+    monkeypatch.setattr(FileScratch, "release", dropped)
     model = model_of(backbone, "lp", layers=3)
     layerwise(model, features(), awkward(), scratch=tmp_path)
     assert 0 < most[0] <= scratch_bytes(model, rows_of(features()))

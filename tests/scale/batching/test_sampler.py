@@ -6,7 +6,7 @@ import torch
 from scipy.stats import chisquare
 
 from meanmax import Graph, build_model
-from meanmax.scale import BatchingError, Edges, NeighbourProblem, NeighbourSampler
+from meanmax.scale import BatchingError, CsrEdges, NeighbourProblem, NeighbourSampler
 from meanmax.scale.rows import rows_of
 from meanmax.scale.sampling import FEW
 from meanmax.train import LabeledNodes, Schedule, train
@@ -23,10 +23,10 @@ def drawn_edges(sampler, seeds, seed):
     return sample.nodes[source], sample.nodes[target], sample.graph.edge_weight.numpy()
 
 
-def star(leaves: int) -> Edges:
+def star(leaves: int) -> CsrEdges:
     sources = torch.arange(1, leaves + 1)
     edges = torch.stack([sources, torch.zeros_like(sources)])
-    return Edges.of(Graph.from_edge_index(edges, leaves + 1))
+    return CsrEdges.of(Graph.from_edge_index(edges, leaves + 1))
 
 
 @pytest.mark.parametrize("count", [3, FEW + 6])
@@ -56,7 +56,7 @@ def test_pairs_of_edges_are_drawn_together_as_often_as_they_should():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_drawn_edges_are_edges_with_their_weights(weighted):
     graph = awkward(weighted=weighted)
-    edges = Edges.of(graph)
+    edges = CsrEdges.of(graph)
     sampler = NeighbourSampler(edges, [3, 2])
     sample = sampler.sample(SEEDS, 7)
     assert sample.nodes[: len(SEEDS)].tolist() == SEEDS.tolist()
@@ -82,7 +82,7 @@ def test_drawn_edges_are_edges_with_their_weights(weighted):
 
 
 def test_isolated_nodes_and_fan_outs_beyond_degrees():
-    edges = Edges.of(awkward())
+    edges = CsrEdges.of(awkward())
     alone = NeighbourSampler(edges, [4, 4]).sample(np.array([0, 1, 59]), 1)
     assert alone.nodes.tolist() == [0, 1, 59] and alone.graph.num_edges == 0
     everything = NeighbourSampler(edges, [10_000]).sample(SEEDS, 1)
@@ -99,7 +99,7 @@ def test_all_neighbours_give_the_output_of_the_whole_graph(backbone, weighted):
     torch.manual_seed(0)
     model = build_model(backbone, "softmax", 12, 16, 4, nonlinear="all").eval()
     hops = 4 if backbone == "masked_gcn" else 2
-    sample = NeighbourSampler(Edges.of(graph), [-1] * hops).sample(SEEDS, 3)
+    sample = NeighbourSampler(CsrEdges.of(graph), [-1] * hops).sample(SEEDS, 3)
     with torch.no_grad():
         found = model(x[sample.nodes], sample.graph)[: len(SEEDS)]
         whole = model(x, graph)[SEEDS]
@@ -111,7 +111,7 @@ def test_means_over_many_draws_are_those_of_the_whole_graph():
     graph, x = awkward(), features()
     torch.manual_seed(0)
     model = build_model("sage", "none", 12, 16, 4, layers=1).eval()
-    sampler, total = NeighbourSampler(Edges.of(graph), [2]), 0
+    sampler, total = NeighbourSampler(CsrEdges.of(graph), [2]), 0
     with torch.no_grad():
         whole = model(x, graph)[SEEDS]
         for seed in range(3000):
@@ -123,7 +123,7 @@ def test_means_over_many_draws_are_those_of_the_whole_graph():
 def test_threads_and_companions_change_nothing():
     generator = np.random.default_rng(0)
     edges = generator.integers(0, 20_000, (2, 400_000))
-    sampler = NeighbourSampler(Edges.of(Graph.from_edge_index(edges, 20_000)), [5, 5])
+    sampler = NeighbourSampler(CsrEdges.of(Graph.from_edge_index(edges, 20_000)), [5, 5])
     seeds, threads = np.arange(0, 20_000, 4), torch.get_num_threads()
     try:
         found = []
@@ -154,7 +154,7 @@ def test_batches_are_drawn_anew_and_repeat():
     nodes = LabeledNodes(
         torch.tensor([4, 7, 8, 20, 33, 41, 55]), torch.tensor([0, 1, 2, 3, 0, 1, 2])
     )
-    sampler = NeighbourSampler(Edges.of(awkward()), [2, 2])
+    sampler = NeighbourSampler(CsrEdges.of(awkward()), [2, 2])
     problem = NeighbourProblem(x=rows_of(features()), sampler=sampler, nodes=nodes, batch_size=3)
 
     def run():

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from meanmax import Graph, build_model
+from meanmax.nn.registry import nest_layer_options
 
 BACKBONES = ("gcn", "sage", "gin", "masked_gcn", "gat")
 AGGREGATORS = ("none", "lp", "poly", "softmax", "max")
@@ -23,5 +24,7 @@ def power_law(num_nodes: int = 300, num_edges: int = 1500, seed: int = 0) -> Gra
 def model_for(backbone: str, aggr: str, x, classes: int, **options) -> torch.nn.Module:
     torch.manual_seed(0)
     heads = {"heads": 2} if backbone == "gat" else {}
-    model = build_model(backbone, aggr, x.size(1), 8, classes, dropout=0.0, **heads, **options)
+    model = build_model(
+        backbone, aggr, x.size(1), 8, classes, dropout=0.0, **heads, **nest_layer_options(options)
+    )
     return model.to(x.dtype)

@@ -1,116 +1,103 @@
-"""Parts on disk: each holds its own rows, and damage is noticed."""
+"""Partitions on disk: each rank reads its own rows, and damage is noticed."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
 import torch
 
 from meanmax.data import load, make_split
-from meanmax.scale import Cut, PartsError, assign_metis, edge_cut, read_manifest, write_parts
-from meanmax.scale.parts_folder import read_part
+from meanmax.scale import (
+    FolderError,
+    Partition,
+    assign_metis,
+    edge_cut,
+    group_nodes,
+    is_partition,
+    open_folder,
+    rank_sizes,
+    write_folder,
+    write_partition,
+)
+from tests.scale.distributed import work
 from tests.scale.distributed.graphs import power_law
+from tests.scale.distributed.launch import on_ranks
 
 DATA = load("digits")
-PARTS = 3
+PARTS = 2
 
 
 @pytest.fixture
 def folder(tmp_path):
     part = assign_metis(DATA.graph(), PARTS)
-    write_parts(
-        tmp_path / "parts", DATA, make_split(DATA, seed=0), part, PARTS, origin={}, method="metis"
-    )
+    split = make_split(DATA, seed=0)
+    write_partition(tmp_path / "parts", DATA, split, part, PARTS, origin={}, method="metis")
     return tmp_path / "parts"
 
 
 def test_the_parts_together_are_the_whole(folder):
-    manifest = read_manifest(folder)
-    parts = [read_part(folder, rank, manifest) for rank in range(PARTS)]
-    nodes = np.concatenate([part.piece.nodes for part in parts])
-    assert sorted(nodes.tolist()) == list(range(DATA.num_nodes))
-    assert torch.equal(torch.cat([part.x for part in parts]), DATA.x[nodes])
-    assert torch.equal(torch.cat([part.y for part in parts]), DATA.y[nodes])
-    split = make_split(DATA, seed=0)
+    graph, split = DATA.graph(), make_split(DATA, seed=0)
+    part = assign_metis(graph, PARTS)
+    groups = group_nodes(part, graph.num_nodes, PARTS)
+    parts = on_ranks(work.read_part, PARTS, folder)
+    nodes = torch.from_numpy(groups.order)
+    assert torch.equal(torch.cat([part[0] for part in parts]), DATA.x[nodes])
+    assert torch.equal(torch.cat([part[1] for part in parts]), DATA.y[nodes])
     for name in ("train", "val", "test"):
-        found = np.concatenate([part.piece.nodes[part.split[name]] for part in parts])
-        assert sorted(found.tolist()) == getattr(split, name).tolist()
-    graph = DATA.graph()
-    assert manifest.cut_edges == edge_cut(graph, assign_metis(graph, PARTS))
+        firsts = groups.pointer[:-1]
+        own = [part[2][name] + int(first) for part, first in zip(parts, firsts, strict=True)]
+        assert sorted(nodes[torch.cat(own)].tolist()) == getattr(split, name).tolist()
+    facts = Partition.of(open_folder(folder))
+    assert facts.cut_edges == edge_cut(graph, part) and facts.parts == PARTS
+    assert facts.counts == {
+        "train": len(split.train),
+        "val": len(split.val),
+        "test": len(split.test),
+    }
+    sizes = rank_sizes(open_folder(folder))
+    assert [size["edges"] for size in sizes] == [len(part[4]) for part in parts]
+    assert [size["sent"] for size in sizes] == [len(part[5]) for part in parts]
+    assert is_partition(folder) and not is_partition(folder.parent)
 
 
 def test_every_edge_is_with_its_target_and_leads_from_where_it_did():
     graph = power_law()
-    part = torch.arange(graph.num_nodes) % PARTS
-    cut, found = Cut(graph, part, PARTS), []
-    for rank in range(PARTS):
-        piece = cut.piece(rank)
-        sources = np.concatenate([piece.nodes, piece.halo])[piece.col]
-        targets = np.repeat(piece.nodes, np.diff(piece.rowptr))
-        found += list(zip(sources.tolist(), targets.tolist(), strict=True))
-        assert (part.numpy()[piece.halo] != rank).all()
-        assert len(np.unique(piece.halo)) == len(piece.halo)
-        assert set(piece.halo.tolist()) <= set(sources.tolist())
+    part = torch.arange(graph.num_nodes) % 3
+    found = []
+    for rank, (own, sources, edges) in enumerate(on_ranks(work.exchanged, 3, graph, part)):
+        assert torch.equal(sources[: len(own)], own)
+        halo = sources[len(own) :]
+        assert bool((part[halo] != rank).all()) and len(halo.unique()) == len(halo)
+        assert set(halo.tolist()) <= set(sources[edges[0]].tolist())
+        found += list(zip(sources[edges[0]].tolist(), own[edges[1]].tolist(), strict=True))
     assert sorted(found) == sorted(zip(*graph.edge_index.tolist(), strict=True))
 
 
-def test_what_is_sent_is_what_is_awaited():
-    graph = power_law()
-    cut = Cut(graph, torch.arange(graph.num_nodes) % PARTS, PARTS)
-    pieces = [cut.piece(rank) for rank in range(PARTS)]
-    for here, piece in enumerate(pieces):
-        starts = np.cumsum([0, *piece.receive_counts])
-        for there, other in enumerate(pieces):
-            first = sum(other.send_counts[:here])
-            sent = other.nodes[other.send[first : first + other.send_counts[here]]]
-            assert np.array_equal(sent, piece.halo[starts[there] : starts[there + 1]])
-
-
-@pytest.mark.parametrize("name", ["col", "x", "send_counts"])
-def test_damaged_and_missing_files_are_named(folder, name):
-    path = folder / "part-00001" / f"{name}.npy"
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(PartsError, match=rf"{name}\.npy is damaged: delete the folder"):
-        read_part(folder, 1, read_manifest(folder))
-    path.unlink()
-    with pytest.raises(PartsError, match=rf"{name}\.npy is missing: delete the folder"):
-        read_part(folder, 1, read_manifest(folder))
-
-
-@pytest.mark.parametrize(("name", "change"), [("send", 5000), ("col", -1), ("train", 99999)])
-def test_numbers_out_of_range_are_noticed(folder, name, change):
-    path = folder / "part-00001" / f"{name}.npy"
+def test_damage_and_wrong_numbers_are_said(folder):
+    path = folder / "col.npy"
     values = np.load(path)
-    values[0] = change
+    values[:] = DATA.num_nodes
     np.save(path, values)
-    with pytest.raises(PartsError, match="part-00001 is damaged"):
-        read_part(folder, 1, read_manifest(folder))
+    for said in on_ranks(work.said_of, PARTS, folder):
+        assert "lead from nodes that do not exist" in said
+    path.write_bytes(path.read_bytes()[:100])
+    for said in on_ranks(work.said_of, PARTS, folder):
+        assert "col.npy is cut short or damaged" in said
 
 
-def test_parts_of_two_cuts_are_not_mixed(folder, tmp_path):
-    part = torch.arange(DATA.num_nodes) % PARTS
-    other = tmp_path / "other"
-    write_parts(other, DATA, make_split(DATA, seed=7), part, PARTS, origin={}, method="blocks")
-    shutil.rmtree(folder / "part-00001")
-    shutil.copytree(other / "part-00001", folder / "part-00001")
-    with pytest.raises(PartsError, match="not of the same cut"):
-        read_part(folder, 1, read_manifest(folder))
+def test_a_folder_without_parts_for_processes(tmp_path):
+    write_folder(tmp_path / "g", DATA, part=torch.arange(DATA.num_nodes) % 2)
+    assert not is_partition(tmp_path / "g")
+    with pytest.raises(FolderError, match="run `meanmax partition`"):
+        Partition.of(open_folder(tmp_path / "g"))
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 3}'])
-def test_a_damaged_manifest_is_named(folder, text):
-    (folder / "manifest.json").write_text(text)
-    with pytest.raises(PartsError, match=r"manifest\.json is damaged"):
-        read_manifest(folder)
-
-
-def test_another_version_is_refused(folder):
-    found = json.loads((folder / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps({**found, "format": "meanmax.parts/9"}))
-    with pytest.raises(PartsError, match="another version"):
-        read_manifest(folder)
+def test_partitions_of_an_earlier_version_are_refused(tmp_path):
+    (tmp_path / "part-00000").mkdir()
+    (tmp_path / "manifest.json").write_text(json.dumps({"format": "meanmax.parts/1", "parts": 2}))
+    assert is_partition(tmp_path)
+    with pytest.raises(FolderError, match="earlier version.*run `meanmax partition` again"):
+        open_folder(tmp_path)
 
 
 def test_nothing_is_left_of_parts_that_could_not_be_written(tmp_path, monkeypatch):
@@ -121,14 +108,14 @@ def test_nothing_is_left_of_parts_that_could_not_be_written(tmp_path, monkeypatc
     part = assign_metis(DATA.graph(), PARTS)
     with pytest.raises(OSError, match="No space left"):
         split = make_split(DATA, seed=0)
-        write_parts(tmp_path / "parts", DATA, split, part, PARTS, origin={}, method="metis")
+        write_partition(tmp_path / "parts", DATA, split, part, PARTS, origin={}, method="metis")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("part", "message"),
-    [(torch.zeros(3), "rank of each of 1797 nodes"), (torch.full((1797,), 3), "ranks from 0 to 2")],
+    [(torch.zeros(3), "part of each of 1797 nodes"), (torch.full((1797,), 3), "parts from 0 to 2")],
 )
 def test_a_wrong_assignment_is_refused(part, message):
     with pytest.raises(ValueError, match=message):
-        Cut(DATA.graph(), part.long(), PARTS)
+        group_nodes(part.long(), DATA.num_nodes, 3)

@@ -4,7 +4,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from meanmax import Graph, SparseFeatures
-from meanmax.scale import Cut, Job, distributed_graph
+from meanmax.scale import CsrEdges, Job, distributed_graph, group_edges, group_nodes, open_part
 from tests.scale.distributed.graphs import model_for
 
 STEPS = 20
@@ -30,18 +30,23 @@ def learned(model, x, graph, y, train, total, job=None, steps=STEPS):
     return losses, first, last
 
 
+def rank_part(job: Job, graph: Graph, part):
+    """The rank's own nodes, and a function that makes its part of the graph."""
+    groups = group_nodes(part, graph.num_nodes, job.size)
+    edges = group_edges(CsrEdges.of(graph), groups)
+    first, last = groups.pointer[job.rank : job.rank + 2]
+    own = torch.from_numpy(groups.order[first:last])
+    return own, lambda: distributed_graph(edges, groups.pointer, job)
+
+
 def train_parts(job: Job, graph: Graph, part, x, y, train, cases, sparse=False):
     """The same on a part of the graph, for each (backbone, aggregator, further options)."""
-    piece = Cut(graph, part, job.size).piece(job.rank)
-    weight = None
-    if graph.weight is not None:
-        weight = graph.weight[torch.from_numpy(Cut(graph, part, job.size).edges(job.rank))]
-    own = torch.from_numpy(piece.nodes)
+    own, make_part = rank_part(job, graph, part)
     mine = torch.isin(own, train).nonzero().view(-1)
     found = {}
     features = SparseFeatures.from_dense(x[own], x.dtype) if sparse else x[own]
     for backbone, aggr, options in cases:
-        part_graph = distributed_graph(piece, job, weight)
+        part_graph = make_part()
         model = model_for(backbone, aggr, x, int(y.max()) + 1, **dict(options))
         found[backbone, aggr, options] = learned(
             model, features, part_graph, y[own], mine, len(train), job
@@ -51,9 +56,8 @@ def train_parts(job: Job, graph: Graph, part, x, y, train, cases, sparse=False):
 
 def measure(job: Job, graph: Graph, part, x, backbone, aggr):
     """Maxness of every layer, the halo's traffic, and what the rank holds."""
-    piece = Cut(graph, part, job.size).piece(job.rank)
-    own = torch.from_numpy(piece.nodes)
-    part_graph = distributed_graph(piece, job)
+    own, make_part = rank_part(job, graph, part)
+    part_graph = make_part()
     model = model_for(backbone, aggr, x, 3)
     model(x[own], part_graph)  # prepares the graph
     traffic = part_graph.halo.traffic
@@ -62,7 +66,8 @@ def measure(job: Job, graph: Graph, part, x, backbone, aggr):
     moved = (traffic.rows - before[0], traffic.bytes - before[1])
     local = part_graph.local
     holds = (local.num_dst, local.num_src, local.num_edges)
-    return model.maxness(x[own], part_graph), moved, len(piece.send), len(piece.halo), holds
+    halo = part_graph.halo
+    return model.maxness(x[own], part_graph), moved, len(halo.send), halo.num_received, holds
 
 
 def refused(job: Job, graph: Graph):
@@ -70,7 +75,7 @@ def refused(job: Job, graph: Graph):
     from meanmax.nn import CATConv
 
     part = torch.arange(graph.num_nodes) % job.size
-    part_graph = distributed_graph(Cut(graph, part, job.size).piece(job.rank), job)
+    part_graph = rank_part(job, graph, part)[1]()
     x = torch.zeros(part_graph.num_nodes, 4)
     said = []
     for call in (
@@ -89,7 +94,7 @@ def refused(job: Job, graph: Graph):
 def fails_alone(job: Job, graph: Graph, bad_rank: int):
     """One rank has features that are not numbers; what every rank says about it."""
     part = torch.arange(graph.num_nodes) % job.size
-    part_graph = distributed_graph(Cut(graph, part, job.size).piece(job.rank), job)
+    part_graph = rank_part(job, graph, part)[1]()
     x = torch.zeros(part_graph.num_nodes, 4)
     if job.rank == bad_rank:
         x[0, 0] = torch.nan
@@ -97,4 +102,29 @@ def fails_alone(job: Job, graph: Graph, bad_rank: int):
         model_for("gcn", "lp", x, 3)(x, part_graph)
     except (ValueError, RuntimeError) as error:
         return f"{type(error).__name__}: {error}"
+    return "nothing"
+
+
+def read_part(job: Job, folder):
+    """What a rank reads of a partition."""
+    part = open_part(folder, job)
+    local = part.graph.local
+    sent = part.graph.halo.send
+    return part.x, part.y, part.split, local.rowptr, local.col, sent
+
+
+def exchanged(job: Job, graph: Graph, part):
+    """Own nodes, and the numbers of the nodes that the rows after them come from."""
+    own, make_part = rank_part(job, graph, part)
+    part_graph = make_part()
+    edges = part_graph.local.edge_index
+    return own, part_graph.sources(own.float()).long(), edges
+
+
+def said_of(job: Job, folder):
+    """What a rank says about a folder that it cannot use."""
+    try:
+        open_part(folder, job)
+    except ValueError as error:
+        return str(error)
     return "nothing"

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 from rich.console import Group
 from rich.table import Table
 from torch import Tensor
@@ -20,14 +19,15 @@ from meanmax.cli.tables import print_out
 from meanmax.data import Dataset, fingerprint, load, make_split
 from meanmax.data.splits import default_scheme
 from meanmax.graph import Graph
-from meanmax.scale import assign_blocks, assign_metis
-from meanmax.scale.parts_folder import (
-    MANIFEST,
-    Manifest,
-    PartsError,
-    read_manifest,
-    read_part,
-    write_parts,
+from meanmax.scale import (
+    FolderError,
+    Partition,
+    assign_blocks,
+    assign_metis,
+    is_partition,
+    open_folder,
+    rank_sizes,
+    write_partition,
 )
 from meanmax.study.runs.row import split_hash
 from meanmax.study.stats.cells import without_folder
@@ -35,29 +35,23 @@ from meanmax.study.stats.cells import without_folder
 CUTS: dict[str, Callable[[Graph, int], Tensor]] = {"metis": assign_metis, "blocks": assign_blocks}
 
 
-def is_parts_folder(source: str) -> bool:
-    r"""Whether data were cut already."""
-    path = Path(source)
-    return path.is_dir() and (path / MANIFEST).is_file() and (path / "part-00000").is_dir()
-
-
 def check_source(source: str, distributed: bool, given: Sequence[str]) -> None:
-    r"""A :class:`PartsError` if parts are used in a way they cannot be.
+    r"""A :class:`FolderError` if parts are used in a way they cannot be.
 
     Args:
         source (str): What :obj:`--data` names.
         distributed (bool): Whether processes train together.
         given (sequence): Options on the command line that a cut has settled already.
     """
-    if not is_parts_folder(source):
+    if not is_partition(source):
         return
     if not distributed:
-        raise PartsError(
+        raise FolderError(
             f"{source} holds the parts of a graph, one for each process: add --distributed, and "
             f"start with torchrun; or name the data it was cut from"
         )
     if given:
-        raise PartsError(
+        raise FolderError(
             f"{', '.join(given)}: the graph in {source} was cut and split already. Leave it out, "
             f"or name the data it was cut from"
         )
@@ -65,7 +59,7 @@ def check_source(source: str, distributed: bool, given: Sequence[str]) -> None:
 
 def cut_once(
     dataset: Dataset, scheme: str | None, seed: int, parts: int, method: str, folder: Path
-) -> Manifest:
+) -> Partition:
     r"""The parts of a data set in a folder, made if they are not there.
 
     Args:
@@ -86,22 +80,22 @@ def cut_once(
         "split_name": split.name,
     }
     if folder.is_file():
-        raise PartsError(f"{folder} is a file: name a folder for the parts")
+        raise FolderError(f"{folder} is a file: name a folder for the parts")
     if folder.exists():
         return _same(folder, origin, parts, method)
     part = CUTS[method](dataset.graph(), parts)
     try:
-        return write_parts(folder, dataset, split, part, parts, origin=origin, method=method)
+        return write_partition(folder, dataset, split, part, parts, origin=origin, method=method)
     except OSError:
         if not folder.exists():
             raise
         return _same(folder, origin, parts, method)  # another process was faster
 
 
-def _same(folder: Path, origin: dict[str, Any], parts: int, method: str) -> Manifest:
-    found = read_manifest(folder)
+def _same(folder: Path, origin: dict[str, Any], parts: int, method: str) -> Partition:
+    found = Partition.of(open_folder(folder))
     if (found.origin, found.parts, found.method) != (origin, parts, method):
-        raise PartsError(
+        raise FolderError(
             f"{folder} holds {found.parts} parts by {found.method} of other data or another split: "
             f"delete it, or name another folder"
         )
@@ -145,25 +139,14 @@ def partition(
         with data_bars() as progress:
             dataset = load(source, data_dir=data_dir, directed=directed, progress=progress)
         manifest = cut_once(dataset, scheme, split_seed, parts, method, out)
-        rows = [_row(out, rank, manifest) for rank in range(parts)]
+        rows = rank_sizes(open_folder(out))
     if print_json:
         click.echo(json.dumps({**asdict(manifest), "ranks": rows}, indent=1))
     else:
         print_out(_table(manifest, rows, out))
 
 
-def _row(folder: Path, rank: int, manifest: Manifest) -> dict[str, Any]:
-    piece = read_part(folder, rank, manifest).piece
-    return {
-        "rank": rank,
-        "nodes": len(piece.nodes),
-        "edges": len(piece.col),
-        "halo": len(piece.halo),
-        "sent": int(np.sum(piece.send_counts)),
-    }
-
-
-def _table(manifest: Manifest, rows: list[dict[str, Any]], folder: Path) -> Group:
+def _table(manifest: Partition, rows: list[dict[str, Any]], folder: Path) -> Group:
     table = Table("rank", "nodes", "edges", "rows it gets per layer", "rows it sends")
     for row in rows:
         table.add_row(*(f"{row[name]:,}" for name in ("rank", "nodes", "edges", "halo", "sent")))

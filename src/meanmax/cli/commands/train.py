@@ -21,7 +21,7 @@ from meanmax.cli.progress import data_bars, epoch_bar
 from meanmax.cli.tables import judged, print_out, train_table
 from meanmax.data import Dataset, Split, load, make_split
 from meanmax.graph import Graph
-from meanmax.scale import LaunchError, is_graph_folder
+from meanmax.scale import LaunchError, is_graph_folder, is_partition
 from meanmax.study.runs.execute import class_names_of, classifier_of
 from meanmax.study.runs.machine import versions
 from meanmax.study.runs.plan import DataRef, Plan, check_methods
@@ -118,7 +118,7 @@ def train(
     check_output(out, overwrite=force)
     with _clear_errors():
         check_source(source, distributed, options.typed("scheme", "split_seed", "cut", "directed"))
-    in_batches = kind != "none" or is_graph_folder(source)
+    in_batches = kind != "none" or (is_graph_folder(source) and not is_partition(source))
     if distributed or in_batches:
         if board is not None or (distributed and in_batches):
             other = "--tensorboard" if board is not None else "--batches, or a graph folder,"

@@ -12,11 +12,11 @@ from typing import Any
 import click
 import torch
 
-from meanmax.cli.commands.partition import cut_once, is_parts_folder
+from meanmax.cli.commands.partition import cut_once
 from meanmax.cli.progress import data_bars, epoch_bar
 from meanmax.cli.tables import training_facts
 from meanmax.data import load
-from meanmax.scale import Job, Part, RankError, joined_job, open_part
+from meanmax.scale import Job, Part, RankError, is_partition, joined_job, open_part
 from meanmax.scale.fit import fit_parts
 from meanmax.study.runs.execute import classifier_of
 from meanmax.study.runs.machine import versions
@@ -74,7 +74,7 @@ def train_on_ranks(wanted: Wanted) -> dict[str, Any] | None:
 
 def _cut(wanted: Wanted, job: Job) -> Path:
     r"""The folder of parts: what was named, or what the first rank makes beside the model."""
-    if is_parts_folder(wanted.source):
+    if is_partition(wanted.source):
         return Path(wanted.source)
     folder = wanted.out.with_name(f"{wanted.out.name}.parts")
     if job.is_first:

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from meanmax.nn import build_model
+from meanmax.scale.features import scratch_files
 from meanmax.scale.folder import open_folder
 from meanmax.scale.inference import run_layers, scratch_bytes
-from meanmax.scale.rows import scratch_files
 from meanmax.study.bench.memory import PrivatePeak, answer, run_child
 
 

@@ -10,8 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from meanmax.scale.edges import Array
-from meanmax.scale.folder import ROLES, GraphFolder, Manifest, open_folder
-from meanmax.scale.folder_write import FolderWriter, new_folder
+from meanmax.scale.folder import (
+    ROLES,
+    FolderWriter,
+    GraphFolder,
+    Manifest,
+    new_folder,
+    open_folder,
+)
 from meanmax.study.bench.graphs import DEGREE_EXPONENT, FIRST_RANK, GraphError
 
 CHUNK = 1 << 21  # edges drawn, rows of features, or edges of a bucket at a time

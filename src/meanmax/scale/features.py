@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -16,12 +17,12 @@ import torch
 from torch import Tensor
 
 from meanmax.graph import Graph, SparseFeatures
-from meanmax.nn.linear import Features
-from meanmax.scale.edges import Array, BatchingError, Edges, RowBlock
+from meanmax.nn.linear import Features, as_dense
+from meanmax.scale.edges import Array, BatchingError, CsrEdges, RowEdges
 from meanmax.train.problem import Scaling
 
 
-class Rows(Protocol):
+class FeatureRows(Protocol):
     r"""A row of features for each node."""
 
     @property
@@ -70,11 +71,11 @@ class SparseRows:
     r"""Sparse rows.
 
     Args:
-        entries (Edges): From features to nodes, with the stored values as weights.
+        entries (CsrEdges): From features to nodes, with the stored values as weights.
         num_features (int): The number of features.
     """
 
-    entries: Edges
+    entries: CsrEdges
     num_features: int
     is_sparse = True
 
@@ -91,7 +92,7 @@ class SparseRows:
         r"""The rows of some nodes, copied."""
         return self._features(self.entries.chosen(nodes))
 
-    def _features(self, block: RowBlock) -> SparseFeatures:
+    def _features(self, block: RowEdges) -> SparseFeatures:
         assert block.weight is not None
         pointer, column = torch.from_numpy(block.pointer), torch.from_numpy(block.column)
         graph = Graph.from_csr(pointer, column, num_src=self.num_features)
@@ -100,14 +101,14 @@ class SparseRows:
 
 @dataclass(frozen=True, eq=False)
 class ScaledRows:
-    r"""Rows that are brought to a scale as they are read.
+    r"""FeatureRows that are brought to a scale as they are read.
 
     Args:
-        rows (Rows): What is read.
+        rows (FeatureRows): What is read.
         scaling (Scaling): The scale.
     """
 
-    rows: Rows
+    rows: FeatureRows
     scaling: Scaling
 
     @property
@@ -129,26 +130,59 @@ class ScaledRows:
         return self.scaling(self.rows.gather(nodes))
 
 
-def rows_of(x: Features) -> Rows:
+def rows_of(x: Features) -> FeatureRows:
     r"""Features in memory as rows, without copying them."""
     if isinstance(x, Tensor):
         return DenseRows(x.detach().numpy())
     graph, value = x.graph, x.value.detach().float().numpy()
-    entries = Edges(graph.rowptr.numpy(), graph.col.numpy(), value)
+    entries = CsrEdges(graph.rowptr.numpy(), graph.col.numpy(), value)
     return SparseRows(entries, x.size(1))
 
 
-class Store(Protocol):
-    r"""Gives arrays out and takes them back."""
+@dataclass(frozen=True, eq=False)
+class RowSummary:
+    r"""Facts about all rows of features, computed a block of rows at a time when first needed.
+
+    Args:
+        rows (FeatureRows): The features.
+        memory (int): About how many bytes a block may take.
+    """
+
+    rows: FeatureRows
+    memory: int
+
+    @cached_property
+    def minimum(self) -> Tensor:
+        r"""The smallest feature."""
+        found = [float(part.amin()) for part in self._parts() if part.numel()]
+        return torch.tensor(min(found, default=0.0))
+
+    @cached_property
+    def mean(self) -> Tensor:
+        r"""The mean of every channel."""
+        total = torch.zeros(self.rows.shape[1], dtype=torch.float64)
+        for part in self._parts():
+            total += part.sum(dim=0, dtype=torch.float64)
+        return (total / max(1, self.rows.shape[0])).float()
+
+    def _parts(self) -> Iterator[Tensor]:
+        size, channels = self.rows.shape
+        step = max(1, self.memory // (8 * channels))
+        for first in range(0, size, step):
+            yield as_dense(self.rows.read(first, min(first + step, size)))
+
+
+class ScratchSpace(Protocol):
+    r"""Gives out arrays and takes them back."""
 
     def array(self, rows: int, width: int) -> Array:
         r"""An array, float32, :obj:`[rows, width]`, with anything in it."""
 
     def release(self, array: Array) -> None:
-        r"""Takes back an array that it gave out; of others nothing is known."""
+        r"""Takes back an array that it gave out; other arrays are ignored."""
 
 
-class MemoryStore:
+class MemoryScratch:
     r"""Arrays in memory."""
 
     def array(self, rows: int, width: int) -> Array:
@@ -156,12 +190,12 @@ class MemoryStore:
         return np.empty((rows, width), np.float32)
 
     def release(self, array: Array) -> None:
-        r"""Nothing: it goes with its last reference."""
+        r"""Does nothing: the array is freed with its last reference."""
 
 
-class FileStore:
-    r"""Arrays in files of one folder, mapped into memory, so that they are on disk as soon as
-    memory is wanted for something else.
+class FileScratch:
+    r"""Arrays in files of one folder, mapped into memory: the system moves them to disk when it
+    needs the memory.
 
     Args:
         folder (Path): The folder, which is there and empty.
@@ -178,7 +212,7 @@ class FileStore:
         self._count += 1
         size = 4 * rows * width
         with path.open("wb") as file:
-            take_place(file.fileno(), size, self.folder)
+            reserve(file.fileno(), size, self.folder)
         if size == 0:
             return np.empty((rows, width), np.float32)
         array = np.memmap(path, np.float32, "r+", shape=(rows, width))
@@ -193,13 +227,13 @@ class FileStore:
 
 
 @contextmanager
-def scratch_files(folder: Path | None, needed: int) -> Iterator[FileStore]:
-    r"""A store of files that is gone at the end of the block, whatever happens in it.
+def scratch_files(folder: Path | None, needed: int) -> Iterator[FileScratch]:
+    r"""Scratch files that are deleted at the end of the block, also after an error.
 
     Args:
-        folder (Path, optional): Where its folder is made; the system's place for temporary files
-            if :obj:`None`.
-        needed (int): The most bytes that it is going to hold, which must be free.
+        folder (Path, optional): Where their folder is made; the system's folder for temporary
+            files if :obj:`None`.
+        needed (int): The most bytes that they will hold, which must be free.
     """
     parent = Path(tempfile.gettempdir() if folder is None else folder)
     if not parent.is_dir():
@@ -212,14 +246,14 @@ def scratch_files(folder: Path | None, needed: int) -> Iterator[FileStore]:
         )
     own = Path(tempfile.mkdtemp(prefix="meanmax-scratch-", dir=parent))
     try:
-        yield FileStore(own)
+        yield FileScratch(own)
     finally:
         shutil.rmtree(own, ignore_errors=True)
 
 
-def take_place(descriptor: int, size: int, where: Path) -> None:
-    r"""Makes a file so long that writing to its mapping cannot run out of disk, which would end
-    the process without a word.
+def reserve(descriptor: int, size: int, where: Path) -> None:
+    r"""Allocates a file's bytes, so that writing to its mapping cannot run out of disk, which
+    would kill the process.
     """
     try:
         if size > 0 and hasattr(os, "posix_fallocate"):
