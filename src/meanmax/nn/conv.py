@@ -17,7 +17,7 @@ from meanmax.aggr.base import LearnableAggregation
 from meanmax.aggr.maxness import maxness
 from meanmax.graph import Graph, SparseFeatures
 from meanmax.names import aggregator_name
-from meanmax.nn.linear import Features, Linear, as_dense
+from meanmax.nn.linear import Features, LazyParameters, Linear, as_dense
 from meanmax.ops.spec import Form, check_choice
 
 Order: TypeAlias = Literal["transform-first", "aggregate-first"]
@@ -104,7 +104,7 @@ class Neighbourhood(Module):
         return "" if self.learned is not None else ("max" if self.is_max else "weighted sum")
 
 
-class Conv(MessagePassing):  # type: ignore[misc]
+class Conv(LazyParameters, MessagePassing):  # type: ignore[misc]
     r"""Base of the layers.
 
     :meth:`forward` is made of three steps. Exact inference on graphs that do not fit into memory
@@ -128,8 +128,9 @@ class Conv(MessagePassing):  # type: ignore[misc]
     def reset_parameters(self) -> None:
         r"""Draws new weights and sets the other parameters back to their start values."""
         for module in self.modules():
-            if module is not self and hasattr(module, "reset_parameters"):
-                module.reset_parameters()
+            reset = getattr(module, "reset_parameters", None)
+            if module is not self and reset is not None:
+                reset()
         for name, parameter in self.named_parameters(recurse=False):
             if name.startswith("att_"):
                 torch.nn.init.xavier_uniform_(parameter)

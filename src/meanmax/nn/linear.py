@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias, final
 
 import torch
 from torch import Tensor
-from torch.nn import UninitializedParameter
+from torch.nn import Module, Parameter, UninitializedParameter
 
 from meanmax.graph import SparseFeatures
 from meanmax.ops import Drop, numba_serves
@@ -16,8 +16,38 @@ from meanmax.ops import sparse_product as product
 Features: TypeAlias = Tensor | SparseFeatures
 
 
+class LazyParameters(Module):
+    r"""A module whose parameters may take their shape from the first input, and may be copied,
+    saved and loaded before that, as in PyG.
+    """
+
+    def materialize(self, name: str, shape: tuple[int, ...]) -> None:
+        r"""Gives a lazy parameter its shape."""
+        self._parameters[name].materialize(shape)  # type: ignore[union-attr]
+
+    def _lazy(self) -> dict[str, Parameter | None]:
+        found = self._parameters.items()
+        return {name: one for name, one in found if isinstance(one, UninitializedParameter)}
+
+    def _save_to_state_dict(
+        self, destination: dict[str, Any], prefix: str, keep_vars: bool
+    ) -> None:
+        lazy, whole = self._lazy(), self._parameters
+        self._parameters = {name: one for name, one in whole.items() if name not in lazy}
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        self._parameters = whole
+        destination.update({f"{prefix}{name}": one for name, one in lazy.items()})
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        for name in self._lazy():
+            value = state_dict.get(f"{prefix}{name}")
+            if isinstance(value, Tensor) and not isinstance(value, UninitializedParameter):
+                self.materialize(name, tuple(value.shape))
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
 @final
-class Linear(torch.nn.Linear):
+class Linear(LazyParameters, torch.nn.Linear):
     r"""A linear map :math:`x W^\top + b` of dense or sparse features.
 
     A product with sparse features costs what is stored, forward and backward.
@@ -65,7 +95,7 @@ class Linear(torch.nn.Linear):
     def without_bias(self, x: Features) -> Tensor:
         r"""The linear map alone."""
         if self.is_lazy:
-            self._materialize(x.size(-1))
+            self.materialize("weight", (self.out_features, x.size(-1)))
             self.reset_parameters()
         self._check(x)
         if isinstance(x, Tensor):
@@ -73,25 +103,10 @@ class Linear(torch.nn.Linear):
         out: Tensor = sparse_product(x, self.weight)
         return out
 
-    def _materialize(self, in_channels: int) -> None:
-        self.in_features = in_channels
-        self.weight.materialize((self.out_features, in_channels))  # type: ignore[attr-defined]
-
-    def _save_to_state_dict(
-        self, destination: dict[str, Any], prefix: str, keep_vars: bool
-    ) -> None:
-        if not self.is_lazy:
-            super()._save_to_state_dict(destination, prefix, keep_vars)
-            return
-        destination[f"{prefix}weight"] = self.weight
-        if self.bias is not None:
-            destination[f"{prefix}bias"] = self.bias if keep_vars else self.bias.detach()
-
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        weight = state_dict.get(f"{prefix}weight")
-        if self.is_lazy and weight is not None and not isinstance(weight, UninitializedParameter):
-            self._materialize(weight.size(1))
-        super()._load_from_state_dict(state_dict, prefix, *args)
+    def materialize(self, name: str, shape: tuple[int, ...]) -> None:
+        r"""Gives a lazy parameter its shape."""
+        super().materialize(name, shape)
+        self.in_features = shape[1]
 
     def _check(self, x: Features) -> None:
         if x.size(-1) != self.in_features:

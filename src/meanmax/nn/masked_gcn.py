@@ -174,6 +174,11 @@ class MaskedGCNConv(OrderedConv):
         masked = dropout(masked, self.dropout, self.training)
         return self.receive(self.send(masked), None, masked, self.prepare(graph))
 
+    def materialize(self, name: str, shape: tuple[int, ...]) -> None:
+        r"""Gives a lazy parameter its shape."""
+        super().materialize(name, shape)
+        self.in_channels = shape[0]
+
     def mask(self, x: Features, own: Features, graph: Graph) -> Features:
         r"""The share of their features that targets send, :math:`m \circ H`.
 
@@ -184,7 +189,7 @@ class MaskedGCNConv(OrderedConv):
             graph (Graph): The graph as it is.
         """
         if isinstance(self.log_variance, UninitializedParameter):
-            self.log_variance.materialize((x.size(1),))
+            self.materialize("log_variance", (x.size(1),))
             torch.nn.init.zeros_(self.log_variance)
         degree, graph = summed_weights(graph.prepared(None, True)), self.prepare(graph)
         inverse = torch.exp(-self.log_variance)

@@ -7,7 +7,7 @@ import torch
 from meanmax import SparseFeatures, build_model
 from meanmax.nn.linear import as_dense
 from meanmax.scale import BatchingError, ClusterProblem, Clusters, CsrEdges, assign_blocks
-from meanmax.scale.rows import rows_of
+from meanmax.scale.features import rows_of
 from meanmax.train import LabeledNodes, Sample, Schedule, TrainingProblem, loop, train
 
 from .graphs import awkward, features

@@ -7,8 +7,8 @@ from scipy.stats import chisquare
 
 from meanmax import Graph, build_model
 from meanmax.scale import BatchingError, CsrEdges, NeighbourProblem, NeighbourSampler
-from meanmax.scale.rows import rows_of
-from meanmax.scale.sampling import FEW
+from meanmax.scale.compiled import FEW
+from meanmax.scale.features import rows_of
 from meanmax.train import LabeledNodes, Schedule, train
 
 from .graphs import awkward, features
