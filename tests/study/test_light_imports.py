@@ -40,7 +40,7 @@ def test_reading_rows_and_making_cells(tmp_path):
     export_rows([row(seed=seed) for seed in range(3)], tmp_path / "rows.jsonl")
     program = f"""
 from pathlib import Path
-from meanmax.study.paper.tables import table
+from meanmax.study.paper.result_tables import table
 from meanmax.study.stats.cells import cells
 from meanmax.study.store.exports import read_rows
 rows = read_rows(Path({str(tmp_path / "rows.jsonl")!r}))

@@ -15,7 +15,7 @@ from meanmax.data import DataError
 from meanmax.data.splits import SCHEMES
 from meanmax.names import AGGREGATORS
 from meanmax.nn import BACKBONES, PYG_BASELINES
-from meanmax.study.paper.tables import AGGRS as PAPER_AGGRS
+from meanmax.study.paper.result_tables import AGGRS as PAPER_AGGRS
 from meanmax.study.runs.engine import ENGINES, EngineError
 from meanmax.study.settings.settings import (
     NAMES,

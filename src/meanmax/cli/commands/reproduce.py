@@ -19,7 +19,14 @@ from meanmax.data import CATALOG, Statistics, load, statistics
 from meanmax.study.paper.ablation import Effect, ablation
 from meanmax.study.paper.claims import Claim, claims, summary
 from meanmax.study.paper.reproduction import Reproduction, some_ppi
-from meanmax.study.paper.tables import BACKBONES, SETS, Cell, Tabled, paper_counts, paper_heading
+from meanmax.study.paper.result_tables import (
+    BACKBONES,
+    SETS,
+    Cell,
+    Tabled,
+    paper_counts,
+    paper_heading,
+)
 from meanmax.study.report.page import write_report
 from meanmax.study.runs.plan import Task, check_methods, check_splits
 from meanmax.study.runs.row import Row, json_safe

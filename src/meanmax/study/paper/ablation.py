@@ -10,7 +10,7 @@ from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 
-from meanmax.study.paper.tables import SCHEMES
+from meanmax.study.paper.result_tables import SCHEMES
 from meanmax.study.runs.machine import revision_notes
 from meanmax.study.runs.row import Row
 from meanmax.study.settings.settings import settings_for

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from meanmax.study.paper.tables import paper_value
+from meanmax.study.paper.result_tables import paper_value
 from meanmax.study.stats.comparison import ALPHA, BASELINE, Comparison, Judgement
 from meanmax.study.stats.paired import Paired
 from meanmax.study.stats.verdict import CAVEAT, ONE_SPLIT, unit_of

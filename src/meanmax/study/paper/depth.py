@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from meanmax.study.paper.tables import AGGRS
+from meanmax.study.paper.result_tables import AGGRS
 from meanmax.study.runs.plan import Plan, reference
 from meanmax.study.runs.row import Row
 from meanmax.study.settings.settings import settings_for

@@ -11,7 +11,7 @@ from typing import Any
 from meanmax.data import CATALOG
 from meanmax.study.paper import depth
 from meanmax.study.paper.ablation import SETTINGS, Effect, variants
-from meanmax.study.paper.tables import AGGRS, BACKBONES, SETS, Cell, Tabled, table
+from meanmax.study.paper.result_tables import AGGRS, BACKBONES, SETS, Cell, Tabled, table
 from meanmax.study.runs.plan import Plan, reference
 from meanmax.study.runs.row import Row
 from meanmax.study.stats.cells import without_folder

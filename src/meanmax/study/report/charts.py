@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from meanmax.study.paper.depth import SETS, SPLITS, by_depth, comparable
-from meanmax.study.paper.tables import AGGRS
+from meanmax.study.paper.result_tables import AGGRS
 from meanmax.study.report.evidence import CURVES, LEARNED, Evidence
 from meanmax.study.report.groups import ORDER, RunGroup, parameter_name
 from meanmax.study.runs.row import Row

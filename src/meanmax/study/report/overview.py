@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from meanmax.study.paper.claims import claims, summary
-from meanmax.study.paper.tables import BACKBONES, PPI_GO, SCHEMES, paper_heading
+from meanmax.study.paper.result_tables import BACKBONES, PPI_GO, SCHEMES, paper_heading
 from meanmax.study.report.groups import PageLine, RunGroup, aggr_rank, distinguish
 from meanmax.study.stats.comparison import Comparison
 from meanmax.study.stats.paired import FEW

@@ -15,7 +15,7 @@ import jinja2
 from markupsafe import Markup
 
 from meanmax.data.files import write_text
-from meanmax.study.paper.tables import PPI_GO, paper_counts
+from meanmax.study.paper.result_tables import PPI_GO, paper_counts
 from meanmax.study.report.charts import charts, depths
 from meanmax.study.report.embeddings import LabelSource, NodeLabels, size_text
 from meanmax.study.report.evidence import Evidence

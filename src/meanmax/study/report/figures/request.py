@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from meanmax.data.fetch.catalog import CATALOG
 from meanmax.data.files import replacing
-from meanmax.study.paper.tables import AGGRS, BACKBONES, SETS
+from meanmax.study.paper.result_tables import AGGRS, BACKBONES, SETS
 from meanmax.study.report.embeddings import LabelSource
 from meanmax.study.report.evidence import Evidence, completed_runs
 from meanmax.study.settings.settings import NAMES

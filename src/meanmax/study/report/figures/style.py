@@ -14,7 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from meanmax.study.paper.tables import SETS
+from meanmax.study.paper.result_tables import SETS
 
 # Palettes that colour-blind readers can distinguish, by Okabe and Ito and by Tol (muted).
 OKABE_ITO = "#0072B2 #E69F00 #009E73 #CC79A7 #56B4E9 #D55E00 #F0E442 #444444".split()

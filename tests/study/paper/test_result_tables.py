@@ -4,13 +4,13 @@ from itertools import product
 import pytest
 
 from meanmax.data.fetch.catalog import CATALOG
-from meanmax.study.paper.tables import (
+from meanmax.study.paper.result_tables import (
     Published,
     paper_counts,
     paper_heading,
     paper_value,
 )
-from meanmax.study.paper.tables import (
+from meanmax.study.paper.result_tables import (
     table as make_table,
 )
 from meanmax.study.runs.row import json_safe
