@@ -8,7 +8,7 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meanmax.data.benchmarks.unpickle import _INSTRUCTIONS, unpickle
+from meanmax.data.benchmarks.unpickle import _INSTRUCTIONS, _NAMES, unpickle
 from meanmax.data.files import DataError
 
 from ..mutate import only_clear_errors
@@ -104,6 +104,16 @@ def test_only_the_names_of_planetoid_are_admitted(name):
 def test_an_admitted_name_is_no_function_to_call():
     with pytest.raises(DataError, match="not a type"):
         unpickle(b"\x80\x02c__builtin__\nlist\n)R.", "a file")
+
+
+@pytest.mark.parametrize("name", _NAMES)
+@pytest.mark.parametrize("state", [b"}(U\x05valueK\x01u", b"N}(U\x05valueK\x01u\x86"])
+def test_a_program_cannot_change_what_a_name_stands_for(name, state):
+    program = b"\x80\x02c" + name.replace(" ", "\n").encode() + b"\n" + state + b"b."
+    before = dict(vars(_NAMES[name]))
+    with pytest.raises(DataError, match="a file"):
+        unpickle(program, "a file")
+    assert dict(vars(_NAMES[name])) == before
 
 
 def test_objects_do_not_hide_in_an_array():

@@ -11,7 +11,7 @@ import io
 import pickle
 import pickletools
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -35,10 +35,10 @@ def unpickle(content: bytes, what: str) -> Any:
     with refusing(what):
         _check_program(content, what)
         value = _Unpickler(io.BytesIO(content), fix_imports=False, encoding="bytes").load()
-        if isinstance(value, _Built):
-            if value.value is None:
-                raise DataError(f"'{what}' holds an array without content; get the file again")
+        if isinstance(value, _Built) and value.value is not None:
             return value.value
+        if isinstance(value, _Built | type):
+            raise DataError(f"'{what}' holds an array without content; get the file again")
         return value
 
 
@@ -69,9 +69,13 @@ class _Unpickler(pickle.Unpickler):
 
 
 class _Built:
-    """An object under construction: the value that its state gives it."""
+    """An object under construction: the value that its state gives it. As every class here has
+    `__setstate__`, a state for a class itself, which would change the class, is an error."""
 
     value: Any = None
+
+    def __setstate__(self, state: Any) -> None:
+        raise ValueError("it gives a state to something that has none")
 
 
 class _Dtype(_Built):
@@ -109,15 +113,21 @@ class _Csr(_Built):
         self.value = scipy.sparse.csr_array((data, indices, indptr), state[b"_shape"])
 
 
-def _refuse_call(*_: Any) -> NoReturn:
-    raise ValueError("it calls something that is not a type; nothing was run")
+class _Dict(_Built):
+    def __new__(cls, *_: Any) -> Any:
+        return {}
 
 
-_NAMES: dict[str, Any] = {
+class _NotCalled(_Built):
+    def __new__(cls, *_: Any) -> Any:
+        raise ValueError("it calls something that is not a type; nothing was run")
+
+
+_NAMES: dict[str, type[_Built]] = {
     "numpy.core.multiarray _reconstruct": _Array,
-    "numpy ndarray": _refuse_call,
+    "numpy ndarray": _NotCalled,
     "numpy dtype": _Dtype,
     "scipy.sparse.csr csr_matrix": _Csr,
-    "collections defaultdict": lambda *_: {},
-    "__builtin__ list": _refuse_call,
+    "collections defaultdict": _Dict,
+    "__builtin__ list": _NotCalled,
 }

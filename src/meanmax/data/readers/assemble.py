@@ -172,7 +172,9 @@ def _note_edges(nodes: NodeColumns, edges: EdgeColumns, directed: bool) -> None:
             line = edges.line(int(order[1:][repeated].min()))
             note(message, "the largest counts, in both directions", line)
     between = source != target
-    alone = np.setdiff1d(np.arange(nodes.count), np.append(source[between], target[between]))
+    touched = np.zeros(nodes.count, bool)
+    touched[source[between]] = touched[target[between]] = True
+    alone = np.flatnonzero(~touched)
     if alone.size:
         names = (alone if nodes.ids is None else nodes.ids[alone])[:5].tolist()
         message = f"{_count(alone.size, 'node')} without edges ({', '.join(map(repr, names))}"

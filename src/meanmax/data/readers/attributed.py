@@ -1,7 +1,7 @@
 r"""Graphs whose nodes and edges have attributes: GraphML and node-link JSON.
 
-networkx reads both formats as well, but knows no lines to report problems on, merges repeated
-edges, and stops at the first value that does not fit its declared type.
+networkx reads both formats, too, but its graphs have no lines to report problems on. It stops at
+the first value that does not fit its declared type, and adds a node for an unknown end of an edge.
 """
 
 from __future__ import annotations

@@ -77,6 +77,11 @@ class Diagnostics:
         r"""The same list of problems, for reports on another file."""
         return Diagnostics(file, self.problems)
 
+    @property
+    def errors(self) -> list[DataProblem]:
+        r"""The problems that prevent reading the data."""
+        return [problem for problem in self.in_order() if problem.severity == "error"]
+
     def in_order(self) -> list[DataProblem]:
         r"""All problems: errors before notes, grouped by file and sorted by line."""
         files = list(dict.fromkeys(problem.file for problem in self.problems))
@@ -98,8 +103,7 @@ class Diagnostics:
     def fail(self, message: str, advice: str, line: int | None = None) -> NoReturn:
         r"""Records an error after which nothing more can be checked, and raises."""
         self.error(message, advice, line)
-        self.stop_on_errors()
-        raise AssertionError("unreachable")
+        raise OwnDataError(self.errors)
 
     def each(
         self,
@@ -117,9 +121,8 @@ class Diagnostics:
 
     def stop_on_errors(self) -> None:
         r"""Raises if there are errors so far."""
-        errors = [problem for problem in self.in_order() if problem.severity == "error"]
-        if errors:
-            raise OwnDataError(errors)
+        if self.errors:
+            raise OwnDataError(self.errors)
 
     @contextmanager
     def parsing(self, kind: str, advice: str) -> Iterator[None]:
