@@ -1,7 +1,7 @@
 r"""Draws the path from mean to max: one neighbourhood, three aggregators, a growing parameter.
 
-Run it as ``python examples/path.py``; it writes docs/path.svg and docs/path.png. The drawing is
-that of ``meanmax figure path``.
+Run ``python examples/path.py`` to write docs/path.svg and docs/path.png. ``meanmax figure path``
+draws the same picture.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs"), help="folder (default: docs)")
     folder = parser.parse_args().out
     folder.mkdir(parents=True, exist_ok=True)
-    # With fixed identifiers and no date, the same picture is the same file.
+    # With fixed identifiers and no date, equal pictures are equal files.
     matplotlib.rcParams["svg.hashsalt"] = "meanmax"
     figure = path()
     figure.savefig(folder / "path.svg", metadata={"Date": None})

@@ -80,10 +80,6 @@ def _quantile(values: np.ndarray, share: float) -> np.ndarray:
 def charts(group: RunGroup, evidence: Evidence) -> list[dict[str, Any]]:
     r"""One chart for each quantity, with a :func:`quartile_band` for each method; empty without
     artefacts.
-
-    Args:
-        group (RunGroup): The runs.
-        evidence (Evidence): Their artefacts.
     """
     found: dict[str, list[dict[str, Any]]] = {}
     for aggr in group.aggrs:
@@ -131,9 +127,6 @@ def depths(rows: Sequence[Row]) -> dict[str, Any] | None:
 
     The runs are those of :mod:`meanmax.study.paper.depth`; a line is the mean over splits with the
     least and the largest score.
-
-    Args:
-        rows (sequence): The runs of the page.
     """
     charts = []
     for data in SETS:

@@ -235,13 +235,7 @@ class LabelSource:
             self.known[fingerprint(dataset)[:20]] = NodeLabels.of(dataset)
 
     def of(self, data: str, data_hash: str, source: str | None = None) -> NodeLabels:
-        r"""The labels, or :class:`NoLabels` if the data are missing or are not those of the runs.
-
-        Args:
-            data (str): What rows call the data set.
-            data_hash (str): Its fingerprint in rows.
-            source (str, optional): The path of a user's own graph.
-        """
+        r"""The labels; :class:`NoLabels` if the data are missing or are not those of the runs."""
         if data_hash not in self.known:
             try:
                 self.known[data_hash] = self._loaded(data, data_hash, source)

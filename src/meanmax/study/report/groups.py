@@ -260,11 +260,6 @@ def groups(
     A method belongs to a comparison if its settings are what the file and the changes of that
     comparison give for it. So one baseline serves all changes that do not concern it, and a
     comparison that is part of a larger one is left out.
-
-    Args:
-        rows (sequence): All rows.
-        settings_name (str, optional): Only comparisons of this file. (default: :obj:`None`)
-        comparisons (mapping, optional): Comparisons that were computed before.
     """
     places: dict[tuple[str, str, str, str], list[Row]] = {}
     for row in rows:

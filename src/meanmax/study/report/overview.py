@@ -28,9 +28,6 @@ def forest(listed: Iterable[PageLine]) -> dict[str, Any] | None:
 
     Positions are percentages of the width, so that the plot fits any screen while its text keeps
     its size. Differences over few splits have no interval.
-
-    Args:
-        listed (iterable): Lines, with what else labels them.
     """
     shown = [line for line in listed if line["difference"] is not None]
     if not shown:

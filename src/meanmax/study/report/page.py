@@ -100,17 +100,7 @@ def content(
     tsne: bool = False,
     comparisons: Comparisons | None = None,
 ) -> dict[str, Any]:
-    r"""Everything that the page shows, as plain values.
-
-    Args:
-        evidence (Evidence): The runs.
-        title (str, optional): The heading. (default: the data sets)
-        settings_name (str, optional): Only runs of this settings file. (default: :obj:`None`)
-        labels (LabelSource, optional): Classes and names of nodes. (default: of named data sets)
-        tsne (bool, optional): Whether to compute t-SNE where it is not cached.
-            (default: :obj:`False`)
-        comparisons (mapping, optional): As in :func:`write_report`.
-    """
+    r"""Everything that the page shows, as plain values; arguments as in :func:`write_report`."""
     labels = labels or LabelSource()
     listed = groups(evidence.rows, settings_name, comparisons)
     headings = distinguish(listed, [group.heading for group in listed])
@@ -261,9 +251,6 @@ def render(shown: dict[str, Any]) -> str:
 
     All text is escaped, and a content security policy allows the page's own script only, by its
     hash.
-
-    Args:
-        shown (dict): The content.
     """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("meanmax.study.report", "templates"),
@@ -297,9 +284,6 @@ def embedded(value: Any) -> Markup:
     Example:
         >>> print(embedded({"id": "</script>"}))
         {"id":"\u003c/script\u003e"}
-
-    Args:
-        value: A value that JSON can hold, without NaN.
     """
     text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     for mark, escaped in _UNSAFE.items():

@@ -46,13 +46,6 @@ def scatters(
 ) -> list[dict[str, Any] | None]:
     r"""Panels of each comparison, on the first of the splits on which most aggregators have
     coordinates; :obj:`None` for a comparison without any.
-
-    Args:
-        groups (sequence): The comparisons of the page, which share its points.
-        evidence (Evidence): Their artefacts.
-        labels (LabelSource): Classes and names of nodes.
-        compute (bool, optional): Whether to compute t-SNE where no coordinates are cached.
-            (default: :obj:`False`)
     """
     chosen = [_best_split(group, evidence, compute) for group in groups]
     sharing = sum(map(bool, chosen))

@@ -203,12 +203,7 @@ class FigureKind:
     needs_runs: bool = True
 
     def draw(self, evidence: Evidence, request: FigureRequest | None = None) -> Figure:
-        r"""Draws one picture, or raises :class:`NothingToShow`.
-
-        Args:
-            evidence (Evidence): The runs.
-            request (FigureRequest, optional): What to show. (default: the figure's own)
-        """
+        r"""Draws one picture, or raises :class:`NothingToShow`."""
         request = (request or FigureRequest()).completed(self, evidence)
         module, _, name = self.function.partition(".")
         drawing = getattr(import_module(f"meanmax.study.report.figures.{module}"), name)
@@ -229,7 +224,7 @@ FIGURES = {
     ),
     "depth": FigureKind(
         "accuracy against the number of layers",
-        "layers.depth",
+        "by_layer.depth",
         ("gcn",),
         ("cora", "citeseer", "pubmed"),
         published=True,
@@ -237,7 +232,7 @@ FIGURES = {
     "parameter": FigureKind(
         "the learned parameter over epochs", "curves.parameter", ("gcn", "gat"), SETS
     ),
-    "maxness": FigureKind("maxness of every layer", "layers.maxness", ("gcn", "gat"), SETS),
+    "maxness": FigureKind("maxness of every layer", "by_layer.maxness", ("gcn", "gat"), SETS),
     "forest": FigureKind(
         "paired differences to the baseline, with intervals",
         "forest.forest",

@@ -77,15 +77,7 @@ def escaped(text: str) -> str:
 def panels(
     count: int, *, columns: int = 3, width: float = 2.6, height: float = 2.3, share: bool = False
 ) -> tuple[Figure, list[Axes]]:
-    r"""A figure with panels of equal size.
-
-    Args:
-        count (int): The number of panels.
-        columns (int, optional): The number of columns. (default: :obj:`3`)
-        width (float, optional): Width of a panel, in inches. (default: :obj:`2.6`)
-        height (float, optional): Height of a panel. (default: :obj:`2.3`)
-        share (bool, optional): Whether all have the same y axis. (default: :obj:`False`)
-    """
+    r"""A figure with panels of equal size."""
     columns = 2 if (count, columns) == (4, 3) else min(count, columns)
     rows = math.ceil(count / columns)
     figure = Figure(figsize=(width * columns + 0.4, height * rows + 0.9), layout="constrained")
@@ -118,15 +110,7 @@ def heading(
     *,
     columns: int | None = None,
 ) -> None:
-    r"""The title and the legend above all panels, and a note in small print below.
-
-    Args:
-        figure (Figure): The figure.
-        text (str): The title.
-        note (str, optional): The note, which is wrapped. (default: :obj:`""`)
-        drawn (sequence, optional): The handles of the legend. (default: :obj:`()`)
-        columns (int, optional): Columns of the legend. (default: as many as fit)
-    """
+    r"""The title and the legend above all panels, and a note in small print below."""
     width = figure.get_figwidth()
     title = textwrap.wrap(text, int(width * 12))
     small = textwrap.wrap(note, int(width * 21))
@@ -157,10 +141,6 @@ def fitting(labels: Sequence[str], width: float) -> int:
     Example:
         >>> fitting(["Lp norm", "polynomial", "softmax"], 9.0), fitting(["a" * 20] * 3, 4.0)
         (3, 2)
-
-    Args:
-        labels (sequence): The labels.
-        width (float): Width of the figure, in inches.
     """
     letter, line = 0.0085 * SIZE, 0.075 * SIZE  # inches per letter, per line with its gaps
     columns = [letter * len(label) + line for label in labels]
