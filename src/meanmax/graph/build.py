@@ -240,13 +240,7 @@ class EdgeList(NamedTuple):
 
 
 def build(given: EdgeList, normalize: Any, self_loops: Any) -> tuple[Structure, Tensor | None]:
-    r"""Checks edges, adds self-loops, normalises weights and groups all of it by target.
-
-    Args:
-        given (EdgeList): The edges.
-        normalize (str, optional): :obj:`"sym"`, :obj:`"row"` or :obj:`None`.
-        self_loops (bool or str): :obj:`False`, :obj:`True`, :obj:`"add"` or :obj:`"replace"`.
-    """
+    r"""Checks edges, adds self-loops, normalises weights and groups all of it by target."""
     edges = checks.as_edge_index(given.edge_index)
     batch = as_batch(given.batch)
     num_src, num_dst = find_sizes(given.edge_index, edges, given.num_nodes, batch)
@@ -272,14 +266,7 @@ def build(given: EdgeList, normalize: Any, self_loops: Any) -> tuple[Structure, 
 def build_from_csr(
     rowptr: Any, col: Any, num_src: int | None, weight: Any
 ) -> tuple[Structure, Tensor | None]:
-    r"""Checks edges that are grouped by target already.
-
-    Args:
-        rowptr (Tensor): The first edge of each target, :obj:`[num_dst + 1]`.
-        col (Tensor): The source of each edge, :obj:`[num_edges]`.
-        num_src (int, optional): The number of sources; :obj:`None` means as many as targets.
-        weight (Tensor, optional): The weight of each edge.
-    """
+    r"""Checks edges that are grouped by target already."""
     rowptr, col = checks.as_index(rowptr, "rowptr"), checks.as_index(col, "col")
     if col.dim() != 1:
         raise ValueError(f"'col' must be a vector (got shape {list(col.shape)})")

@@ -94,9 +94,6 @@ def read_edge_list(path: str | PathLike[str]) -> EdgeList:
     and, on every line or none, a weight, separated by whitespace, tabs or commas.
 
     Empty lines and what follows :obj:`#` or :obj:`%` are ignored, and so is a first line of names.
-
-    Args:
-        path (str or PathLike): The file.
     """
     file = Path(path)
     if not file.is_file():

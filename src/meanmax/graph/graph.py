@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 
 def join_structures(parts: Sequence[Structure]) -> Structure:
-    r"""Numbers the nodes and edges of each part after those of the parts before it.
-
-    Args:
-        parts (sequence of Structure): One graph or batch each.
-    """
+    r"""Numbers the nodes and edges of each part after those of the parts before it."""
     sources = [0, *accumulate(part.num_src for part in parts)]
     targets = [0, *accumulate(part.num_dst for part in parts)]
     edges = [0, *accumulate(part.col.numel() for part in parts)]
@@ -43,11 +39,7 @@ def join_structures(parts: Sequence[Structure]) -> Structure:
 
 
 def join_weights(weights: Sequence[Tensor | None]) -> Tensor | None:
-    r"""Joins the weights of all parts; raises if they differ in kind.
-
-    Args:
-        weights (sequence of Tensor, optional): The weights of each part in CSR order.
-    """
+    r"""Joins the weights of all parts; raises if they differ in kind."""
     given = [weight for weight in weights if weight is not None]
     if not given:
         return None

@@ -142,12 +142,7 @@ class RowsGraph(Graph):
 
 
 def with_sources(graph: Graph, rows: Tensor) -> Tensor:
-    r"""Some nodes and all that they aggregate from, ascending.
-
-    Args:
-        graph (Graph): The graph.
-        rows (Tensor): The nodes, int64.
-    """
+    r"""Some nodes and all that they aggregate from, ascending."""
     seen = torch.zeros(graph.num_nodes, dtype=torch.bool, device=graph.device)
     seen[rows] = True
     seen[graph.col[edges_of(graph, rows)].long()] = True
@@ -155,12 +150,7 @@ def with_sources(graph: Graph, rows: Tensor) -> Tensor:
 
 
 def edges_of(graph: Graph, rows: Tensor) -> Tensor:
-    r"""The edges of some rows in CSR order, row by row, int64.
-
-    Args:
-        graph (Graph): The graph.
-        rows (Tensor): The rows, int64.
-    """
+    r"""The edges of some rows in CSR order, row by row, int64."""
     count = graph.rowptr.diff()[rows].long()
     before = count.cumsum(0) - count
     shift = (graph.rowptr[rows].long() - before).repeat_interleave(count)

@@ -75,14 +75,7 @@ class Neighbourhood(Module):
         return self.learned is None and not self.is_max
 
     def forward(self, x: Tensor, graph: Graph, edge_weight: Tensor | None = None) -> Tensor:
-        r"""Aggregates.
-
-        Args:
-            x (Tensor): :obj:`[num_src, channels]` or :obj:`[num_src, heads, channels]`.
-            graph (Graph): The graph.
-            edge_weight (Tensor, optional): Weights of edges in the order of
-                :obj:`graph.edge_index`. (default: the graph's own)
-        """
+        r"""Aggregates."""
         out: Tensor
         if self.learned is not None:
             out = self.learned(x, graph, edge_weight=edge_weight)
@@ -140,16 +133,7 @@ class Conv(LazyParameters, MessagePassing):  # type: ignore[misc]
     def forward(
         self, x: Features | Pair, graph: Graph | Tensor, edge_weight: Tensor | None = None
     ) -> Tensor:
-        r"""Runs the layer.
-
-        Args:
-            x (Tensor, SparseFeatures or tuple): :obj:`[num_nodes, in_channels]`, or a pair for
-                sources and targets.
-            graph (Graph or Tensor): The graph as it is, without self-loops or normalisation added;
-                or PyG's :obj:`edge_index`, which is prepared again at each call.
-            edge_weight (Tensor, optional): Weights in place of the graph's own, in the order of
-                its edges. (default: :obj:`None`)
-        """
+        r"""Runs the layer."""
         graph = as_graph(graph, x, edge_weight)
         source, target = self.features(x, graph)
         sent, own = self.send_both(source, target)
@@ -284,14 +268,7 @@ def check_rate(rate: float, name: str = "dropout") -> float:
 
 
 def as_graph(graph: Graph | Tensor, x: Features | Pair, edge_weight: Tensor | None) -> Graph:
-    r"""A graph, made from an :obj:`edge_index` if that was given.
-
-    Args:
-        graph (Graph or Tensor): The graph, or PyG's :obj:`edge_index`. A graph caches what layers
-            derive from it, an :obj:`edge_index` is prepared again at each call.
-        x (Tensor, SparseFeatures or tuple): The features, for the number of nodes.
-        edge_weight (Tensor, optional): Weights in the order of the edges.
-    """
+    r"""A graph, made from an :obj:`edge_index` if that was given."""
     for part in x if isinstance(x, tuple) else (x,):
         if part is not None or not isinstance(x, tuple):
             check_kind(part)

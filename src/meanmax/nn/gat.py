@@ -31,10 +31,6 @@ def scores(h: Tensor, *vectors: Tensor) -> tuple[Tensor, ...]:
 
     One product with a block-diagonal matrix: no product per node, head and channel is formed, and
     the gradient of :obj:`h` is one array.
-
-    Args:
-        h (Tensor): :obj:`[num_nodes, heads, channels]`.
-        vectors (Tensor): :obj:`[1, heads, channels]` each.
     """
     heads = h.size(1)
     diagonal = torch.eye(heads, dtype=h.dtype, device=h.device).unsqueeze(1)  # [heads, 1, heads]
@@ -65,12 +61,6 @@ def with_own_loops(graph: Graph) -> Graph:
 def attended(source: Tensor, target: Tensor | None, graph: Graph, slope: float) -> Tensor:
     r"""Attention of every edge in CSR order, :obj:`[num_edges, heads]`; 1 in sum per target. The
     graph's weights play no part in it.
-
-    Args:
-        source (Tensor): Scores of sources, :obj:`[num_src, heads]`.
-        target (Tensor, optional): Scores of targets, zeros if they have no features.
-        graph (Graph): The graph, with :obj:`edge_index` in CSR order.
-        slope (float): The slope of the LeakyReLU.
     """
     if not bool(torch.isfinite(source.detach()).all()):
         raise NotFiniteError

@@ -135,13 +135,7 @@ def sparse_product(x: SparseFeatures, weight: Tensor) -> Tensor:
 
 
 def dropout(x: Features, rate: float, training: bool) -> Features:
-    r"""Dropout; of sparse features on the values that are stored.
-
-    Args:
-        x (Tensor or SparseFeatures): The features.
-        rate (float): The probability of a value to become 0.
-        training (bool): Whether to do anything at all.
-    """
+    r"""Dropout; of sparse features on the values that are stored."""
     if not training or rate == 0.0:
         return x
     if isinstance(x, Tensor):

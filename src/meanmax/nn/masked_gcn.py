@@ -36,12 +36,6 @@ def spread(x: Tensor, own: Tensor, graph: Graph, degree: Tensor) -> Tensor:
 
     Measured from the channel's mean, which changes nothing but leaves less to cancel; what
     rounding leaves below 0 is 0.
-
-    Args:
-        x (Tensor): The features of the sources, :obj:`[num_src, channels]`.
-        own (Tensor): Those of the targets, :obj:`[num_dst, channels]`.
-        graph (Graph): With weights :math:`\hat A`.
-        degree (Tensor): :math:`d`, :obj:`[num_dst, 1]`.
     """
     total, mean = summed_weights(graph).to(x.dtype), graph.mean(x)
     centred = x - mean

@@ -31,8 +31,65 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 REACH = {CATConv: 1, GATConv: 1, GCNConv: 1, GINConv: 1, MaskedGCNConv: 2, SAGEConv: 1}
 
 
+class LayerStack(Module):
+    r"""What models of layers one after the other have in common."""
+
+    layers: ModuleList
+
+    def forward(
+        self, x: Features, graph: Graph | Tensor, *, structure: Tensor | None = None
+    ) -> Tensor:
+        r"""The output of every node, before any softmax, :obj:`[num_nodes, out_channels]`.
+
+        Args:
+            x (Tensor or SparseFeatures): :obj:`[num_nodes, in_channels]`.
+            graph (Graph or Tensor): The graph as it is: layers add self-loops and normalise
+                themselves. PyG's :obj:`edge_index` is prepared again at each call.
+            structure (Tensor, optional): CAT's embeddings of the graph's nodes, in place of the
+                model's own. (default: :obj:`None`)
+        """
+        return self._run(x, graph, structure)[-1]
+
+    def hidden(self, x: Features, graph: Graph, *, structure: Tensor | None = None) -> list[Tensor]:
+        r"""What every hidden layer ends with, :obj:`[num_nodes, hidden]` each; the arguments are
+        those of :meth:`forward`.
+        """
+        return self._run(x, graph, structure)[:-1]
+
+    @torch.no_grad()
+    def embed(
+        self, x: Features, graph: Graph | Tensor, *, structure: Tensor | None = None
+    ) -> Tensor:
+        r"""The last hidden embedding of every node, without dropout and without gradient; the
+        output itself if there is one layer.
+        """
+        with _evaluation(self):
+            return self._run(x, graph, structure)[-2:][0]
+
+    def aggregator_parameters(self) -> list[Parameter]:
+        r"""What the aggregators learn, for an optimiser of their own."""
+        return [
+            parameter
+            for layer in self.layers
+            for parameter in self.aggregation_of(layer).parameters()
+        ]
+
+    def other_parameters(self) -> list[Parameter]:
+        r"""All other parameters."""
+        aggregators = {id(parameter) for parameter in self.aggregator_parameters()}
+        return [parameter for parameter in self.parameters() if id(parameter) not in aggregators]
+
+    def aggregation_of(self, layer: Module) -> Module:
+        r"""The aggregation of a layer."""
+        raise NotImplementedError
+
+    def _run(self, x: Features, given: Any, structure: Tensor | None) -> list[Tensor]:
+        r"""The output of every layer."""
+        raise NotImplementedError
+
+
 @final
-class NodeModel(Module):
+class NodeModel(LayerStack):
     r"""Layers one after the other, made by :func:`build_model`.
 
     .. math::
@@ -86,20 +143,6 @@ class NodeModel(Module):
             if reset is not None:
                 reset()
 
-    def forward(
-        self, x: Features, graph: Graph | Tensor, *, structure: Tensor | None = None
-    ) -> Tensor:
-        r"""The output of every node, before any softmax, :obj:`[num_nodes, out_channels]`.
-
-        Args:
-            x (Tensor or SparseFeatures): :obj:`[num_nodes, in_channels]`.
-            graph (Graph or Tensor): The graph as it is: layers add self-loops and normalise
-                themselves. PyG's :obj:`edge_index` is prepared anew at each call.
-            structure (Tensor, optional): CAT's embeddings of the graph's nodes, in place of the
-                model's own. (default: :obj:`None`)
-        """
-        return self._run(x, graph, structure)[-1]
-
     def on_field(self, x: Features, field: Field, *, structure: Tensor | None = None) -> Tensor:
         r"""The output of some nodes alone, as :meth:`forward` gives it for all of them.
 
@@ -134,22 +177,6 @@ class NodeModel(Module):
         if needs is None or not graph.is_local or graph.num_graphs != 1 or learned:
             return None
         return field_of(graph, nodes, needs)
-
-    def hidden(self, x: Features, graph: Graph, *, structure: Tensor | None = None) -> list[Tensor]:
-        r"""What every hidden layer ends with, :obj:`[num_nodes, hidden]` each; the arguments are
-        those of :meth:`forward`.
-        """
-        return self._run(x, graph, structure)[:-1]
-
-    @torch.no_grad()
-    def embed(
-        self, x: Features, graph: Graph | Tensor, *, structure: Tensor | None = None
-    ) -> Tensor:
-        r"""The last hidden embedding of every node, without dropout and without gradient; the
-        output itself if there is one layer.
-        """
-        with _evaluation(self):
-            return self._run(x, graph, structure)[-2:][0]
 
     @torch.no_grad()
     def maxness(
@@ -188,22 +215,15 @@ class NodeModel(Module):
                 values[name] = aggregator.value.detach().clone()
         return values
 
-    def aggregator_parameters(self) -> list[Parameter]:
-        r"""What the aggregators learn, for an optimiser of their own."""
-        return [
-            parameter for layer in self.layers for parameter in _aggregation(layer).parameters()
-        ]
-
-    def other_parameters(self) -> list[Parameter]:
-        r"""All other parameters."""
-        aggregators = {id(parameter) for parameter in self.aggregator_parameters()}
-        return [parameter for parameter in self.parameters() if id(parameter) not in aggregators]
-
     def extra_loss(self, graph: Graph) -> Tensor | None:
         r"""What training adds to the loss: CAT's :math:`\lambda/4 \, \|A - S S^\top\|_F^2`."""
         if self.structure is None:
             return None
         return self.structure_weight * structure_loss(self.structure(graph), graph)
+
+    def aggregation_of(self, layer: Module) -> Neighbourhood:
+        r"""The aggregation of a layer."""
+        return _aggregation(layer)
 
     def _needs(self) -> tuple[Needs, ...] | None:
         r"""What each layer needs, if that is known of all."""

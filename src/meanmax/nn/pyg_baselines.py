@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import torch
 import torch_geometric.nn as pyg
 from torch import Tensor
-from torch.nn import Linear, Module, ModuleList, Parameter, ReLU, Sequential
+from torch.nn import Linear, Module, ModuleList, ReLU, Sequential
 from torch_geometric.nn.aggr import Aggregation, PowerMeanAggregation, SoftmaxAggregation
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_self_loops, remove_self_loops
@@ -19,7 +19,7 @@ from meanmax.graph import Graph, SparseFeatures
 from meanmax.nn.build import check_heads
 from meanmax.nn.conv import as_graph, check_features, check_positive, check_rate
 from meanmax.nn.linear import Features, fast_dropout
-from meanmax.nn.model import ACTIVATIONS
+from meanmax.nn.model import ACTIVATIONS, LayerStack
 from meanmax.nn.registry import BACKBONES, Activation, find_backbone
 
 Edges: TypeAlias = Literal["normalized", "looped", "plain"]
@@ -30,10 +30,6 @@ _DENSE: WeakKeyDictionary[SparseFeatures, Tensor] = WeakKeyDictionary()
 def dense(x: Features, dtype: torch.dtype) -> Tensor:
     r"""The features as a dense tensor. That of sparse features is remembered as long as they live,
     unless they carry a gradient.
-
-    Args:
-        x (Tensor or SparseFeatures): The features.
-        dtype (torch.dtype): The type that sparse features take; dense ones keep theirs.
     """
     if isinstance(x, Tensor):
         return x
@@ -48,15 +44,6 @@ def dense(x: Features, dtype: torch.dtype) -> Tensor:
 def edges_of(graph: Graph, edges: Edges, dtype: torch.dtype) -> tuple[Tensor, ...]:
     r"""What a layer takes after the features. It is remembered with the graph, unless weights that
     carry a gradient play a part in it.
-
-    Args:
-        graph (Graph): The graph as it is.
-        edges (str): :obj:`"normalized"` for :obj:`edge_index` with self-loops and the weights of
-            PyG's :obj:`gcn_norm`, in which the graph's own weights play a part;
-            :obj:`"looped"` for :obj:`edge_index` with self-loops in place of those there are, as
-            PyG's :obj:`GATConv` makes them; :obj:`"plain"` for :obj:`edge_index` as it is. The
-            latter two leave the graph's weights out.
-        dtype (torch.dtype): The type of normalised weights.
     """
     if edges == "normalized":
         weight = graph.weight
@@ -100,7 +87,7 @@ _MAKE: dict[Edges, Callable[[Graph, torch.dtype], tuple[Tensor, ...]]] = {
 
 
 @final
-class PyGBaseline(Module):
+class PyGBaseline(LayerStack):
     r"""Layers of PyTorch Geometric one after the other, made by :func:`build_pyg_baseline`.
 
     .. math::
@@ -141,43 +128,6 @@ class PyGBaseline(Module):
         for layer in self.layers:
             layer.reset_parameters()  # type: ignore[operator]
 
-    def forward(
-        self, x: Features, graph: Graph | Tensor, *, structure: Tensor | None = None
-    ) -> Tensor:
-        r"""The output of every node, before any softmax, :obj:`[num_nodes, out_channels]`.
-
-        Args:
-            x (Tensor or SparseFeatures): :obj:`[num_nodes, in_channels]`.
-            graph (Graph or Tensor): The graph as it is, without self-loops or normalisation added.
-                PyG's :obj:`edge_index` is prepared anew at each call.
-            structure (Tensor, optional): Not for these models. (default: :obj:`None`)
-        """
-        if isinstance(graph, Graph) and not graph.is_local:
-            raise ValueError(
-                "PyTorch Geometric's layers need the whole graph in one process (got a part of it)"
-            )
-        return self._run(x, graph, structure)[-1]
-
-    def hidden(self, x: Features, graph: Graph, *, structure: Tensor | None = None) -> list[Tensor]:
-        r"""What every hidden layer ends with, :obj:`[num_nodes, hidden]` each; the arguments are
-        those of :meth:`forward`.
-        """
-        return self._run(x, graph, structure)[:-1]
-
-    @torch.no_grad()
-    def embed(
-        self, x: Features, graph: Graph | Tensor, *, structure: Tensor | None = None
-    ) -> Tensor:
-        r"""The last hidden embedding of every node, without dropout and without gradient; the
-        output itself if there is one layer.
-        """
-        training = self.training
-        self.eval()
-        try:
-            return self._run(x, graph, structure)[-2:][0]
-        finally:
-            self.train(training)
-
     def maxness(
         self, x: Features, graph: Graph | Tensor, *, structure: Tensor | None = None
     ) -> dict[str, Tensor]:
@@ -195,28 +145,27 @@ class PyGBaseline(Module):
         return {
             f"layers.{index}.{name}": parameter.detach().clone().squeeze()
             for index, layer in enumerate(self.layers)
-            for name, parameter in _aggregation(layer).named_parameters()
+            for name, parameter in self.aggregation_of(layer).named_parameters()
         }
-
-    def aggregator_parameters(self) -> list[Parameter]:
-        r"""What the aggregators learn, for an optimiser of their own."""
-        return [
-            parameter for layer in self.layers for parameter in _aggregation(layer).parameters()
-        ]
-
-    def other_parameters(self) -> list[Parameter]:
-        r"""All other parameters."""
-        aggregators = {id(parameter) for parameter in self.aggregator_parameters()}
-        return [parameter for parameter in self.parameters() if id(parameter) not in aggregators]
 
     def extra_loss(self, graph: Graph) -> Tensor | None:
         r"""Nothing is added to the loss."""
         return None
 
-    def _run(self, x: Features, graph: Graph | Tensor, structure: Tensor | None) -> list[Tensor]:
+    def aggregation_of(self, layer: Module) -> Module:
+        r"""The aggregation of a layer."""
+        found = layer.aggr_module
+        assert isinstance(found, Module)
+        return found
+
+    def _run(self, x: Features, given: Any, structure: Tensor | None) -> list[Tensor]:
         if structure is not None:
             raise ValueError("'structure' is for backbone 'cat' of build_model: leave it out")
-        graph = as_graph(graph, x, None)
+        if isinstance(given, Graph) and not given.is_local:
+            raise ValueError(
+                "PyTorch Geometric's layers need the whole graph in one process (got a part of it)"
+            )
+        graph = as_graph(given, x, None)
         dtype = next(self.parameters()).dtype
         h = dense(check_features(x, self.in_channels, graph.num_nodes), dtype)
         edges = edges_of(graph, self.edges, dtype)
@@ -231,12 +180,6 @@ class PyGBaseline(Module):
     def extra_repr(self) -> str:
         r"""Activation, dropout and edges."""
         return f"activation={self.activation!r}, dropout={self.dropout}, edges={self.edges!r}"
-
-
-def _aggregation(layer: Module) -> Module:
-    found = layer.aggr_module
-    assert isinstance(found, Module)
-    return found
 
 
 @dataclass(frozen=True)
@@ -266,12 +209,7 @@ class PyGLayerPlan:
 
 
 def pna(graph: Graph) -> Callable[[PyGLayerPlan], Module]:
-    r"""Builds layers of Principal Neighbourhood Aggregation for the degrees of a graph.
-
-    Args:
-        graph (Graph): The graph or batch; how many of its nodes have which in-degree is what the
-            scalers are made from.
-    """
+    r"""Builds layers of Principal Neighbourhood Aggregation for the degrees of a graph."""
     if graph.num_edges == 0:
         raise ValueError(
             "peer 'pna' divides by the mean log-degree, but the graph has no edges: use another "

@@ -64,13 +64,7 @@ class Field:
 
 
 def field_of(graph: Graph, rows: Tensor, needs: Sequence[Needs]) -> Field | None:
-    r"""The receptive field of some nodes, or :obj:`None` where it holds most edges of all layers.
-
-    Args:
-        graph (Graph): One graph, as it is.
-        rows (Tensor): The nodes, ascending, each once, int64.
-        needs (sequence): What each layer needs.
-    """
+    r"""The receptive field of some nodes, or :obj:`None` where it holds most edges of all layers."""
     if bool((rows.diff() <= 0).any()) or not 0 <= int(rows[0]) <= int(rows[-1]) < graph.num_nodes:
         raise ValueError("'nodes' must be nodes of the graph, ascending, each once")
     every = torch.arange(graph.num_nodes, device=graph.device)

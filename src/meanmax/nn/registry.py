@@ -203,17 +203,7 @@ def make_aggregator(
     channels: int,
     form: Form = "weighted",
 ) -> Aggr:
-    r"""The aggregator of one layer.
-
-    Args:
-        aggr (str or LearnableAggregation, optional): Its name, or one that is copied.
-        options (mapping): Arguments of its class. :obj:`start` is the start value under one name
-            for all; :obj:`per="head"` and :obj:`"channel"` need no number.
-        heads (int, optional): The layer's heads; :obj:`None` if it has none.
-        channels (int): The channels that are aggregated, all heads together.
-        form (str, optional): The form of a polynomial or softmax, unless :obj:`options` has
-            one. (default: :obj:`"weighted"`)
-    """
+    r"""The aggregator of one layer."""
     if isinstance(aggr, LearnableAggregation):
         if options:
             raise ValueError(

@@ -1,7 +1,6 @@
 r"""Graphs that do not fit: batches of nodes, inference layer by layer, and graphs on disk."""
 
-from meanmax.scale.batches import Batches
-from meanmax.scale.clusters import ClusterProblem, Clusters
+from meanmax.scale.batches import Batches, ClusterProblem, Clusters
 from meanmax.scale.collectives import Halo, RankError
 from meanmax.scale.distributed import (
     DistributedGraph,

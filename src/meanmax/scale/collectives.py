@@ -152,12 +152,7 @@ class Exchange(Function):
 
 
 def summed(values: Tensor, group: dist.ProcessGroup | None) -> Tensor:
-    r"""The sum over ranks, in float64 on the way, equal to the last bit on all of them.
-
-    Args:
-        values (Tensor): Of one shape on all ranks.
-        group (ProcessGroup, optional): The ranks.
-    """
+    r"""The sum over ranks, in float64 on the way, equal to the last bit on all of them."""
     total = values.detach().to(torch.float64, copy=True)
     with peers_needed():
         dist.all_reduce(total, dist.ReduceOp.SUM, group=group)
@@ -167,10 +162,6 @@ def summed(values: Tensor, group: dist.ProcessGroup | None) -> Tensor:
 def minimum(x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
     r"""The smallest number that any rank holds, :obj:`[]`. Its gradient is that of all ranks
     together and is shared evenly among ties, as :func:`torch.amin` does on one.
-
-    Args:
-        x (Tensor): Features of own nodes; they may be empty.
-        group (ProcessGroup, optional): The ranks.
     """
     out: Tensor = Minimum.apply(x, group)  # type: ignore[no-untyped-call]
     return out

@@ -228,13 +228,7 @@ class FileScratch:
 
 @contextmanager
 def scratch_files(folder: Path | None, needed: int) -> Iterator[FileScratch]:
-    r"""Scratch files that are deleted at the end of the block, also after an error.
-
-    Args:
-        folder (Path, optional): Where their folder is made; the system's folder for temporary
-            files if :obj:`None`.
-        needed (int): The most bytes that they will hold, which must be free.
-    """
+    r"""Scratch files that are deleted at the end of the block, also after an error."""
     parent = Path(tempfile.gettempdir() if folder is None else folder)
     if not parent.is_dir():
         raise BatchingError(f"'scratch' must be a folder that is there (got {parent})")

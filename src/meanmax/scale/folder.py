@@ -342,13 +342,7 @@ class FolderWriter:
 
 @contextmanager
 def new_folder(path: str | PathLike[str], *, overwrite: bool = False) -> Iterator[FolderWriter]:
-    r"""A folder that exists as a whole at the end of the block, or not at all.
-
-    Args:
-        path (str or PathLike): The folder.
-        overwrite (bool, optional): Whether a graph folder that is there is replaced.
-            (default: :obj:`False`)
-    """
+    r"""A folder that exists as a whole at the end of the block, or not at all."""
     target = Path(path)
     if target.exists() and not (overwrite and ((target / FILE).is_file() or _is_empty(target))):
         hint = "it is no graph folder" if overwrite else "choose another name, or overwrite it"

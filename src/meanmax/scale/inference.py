@@ -57,12 +57,6 @@ class Passes:
 
         What nodes send is computed once for each node, in a pass of its own. The layer's
         :meth:`~meanmax.nn.conv.Conv.receive` then runs on blocks of rows.
-
-        Args:
-            layer (Conv): The layer, in evaluation mode.
-            x (FeatureRows): Its input.
-            finish (callable): What follows the layer, from its output and its input at some rows.
-            width (int): The channels of the result.
         """
         masked = x
         if isinstance(layer, MaskedGCNConv):
@@ -181,16 +175,7 @@ def run_layers(
     memory: int = MEMORY,
     on_rows: OnRows | None = None,
 ) -> DenseRows:
-    r"""The same with results in scratch space, which then holds the last layer's.
-
-    Args:
-        model (NodeModel): The model.
-        rows (FeatureRows): Features.
-        edges (CsrEdges): The graph.
-        scratch (ScratchSpace): Holds hidden layers.
-        memory (int, optional): See :func:`layerwise`.
-        on_rows (callable, optional): See :func:`layerwise`.
-    """
+    r"""The same with results in scratch space, which then holds the last layer's."""
     was_training, passes = model.training, Passes(GraphBlocks(edges), scratch, memory, on_rows)
     model.eval()
     try:
@@ -361,11 +346,7 @@ def predict_folder(
 
 
 def without_graph(folder: GraphFolder) -> Dataset:
-    r"""The labels and identifiers of a folder as a data set, without its features and edges.
-
-    Args:
-        folder (GraphFolder): The graph.
-    """
+    r"""The labels and identifiers of a folder as a data set, without its features and edges."""
     ids = folder.arrays.get("ids", folder.arrays.get("node"))
     return Dataset(
         folder.manifest.name,

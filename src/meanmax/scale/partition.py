@@ -141,13 +141,7 @@ def assign_blocks(graph: Graph, parts: int) -> Tensor:
 
 
 def block_bounds(rowptr: npt.NDArray[np.integer], parts: int) -> npt.NDArray[np.int64]:
-    r"""The first node of each block and, last, the number of nodes, :obj:`[parts + 1]`.
-
-    Args:
-        rowptr (ndarray): The first edge of each node, :obj:`[num_nodes + 1]`; may be mapped from
-            a file.
-        parts (int): The number of blocks.
-    """
+    r"""The first node of each block and, last, the number of nodes, :obj:`[parts + 1]`."""
     num_nodes = len(rowptr) - 1
     parts = check_parts(parts, num_nodes)
     bounds = np.empty(parts + 1, np.int64)

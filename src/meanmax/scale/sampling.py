@@ -15,7 +15,7 @@ from torch.nn import Parameter
 
 from meanmax.graph import Graph
 from meanmax.scale.compiled import draw_edges
-from meanmax.scale.edges import Array, BatchingError, CsrEdges, GraphBlocks
+from meanmax.scale.edges import Array, BatchingError, CsrEdges, GraphBlocks, pointer_of
 from meanmax.scale.features import FeatureRows
 from meanmax.scale.ranks import Job
 from meanmax.train import LabeledNodes, Sample, TrainingProblem
@@ -93,8 +93,7 @@ class NeighbourSampler:
         hops.append((np.ones(len(frontier), np.int64), frontier, self.degree[frontier]))
         everyone = np.concatenate(nodes)
         counts, column, weight = (np.concatenate(part) for part in zip(*hops, strict=True))
-        pointer = np.zeros(known + 1, np.int64)
-        np.cumsum(counts, out=pointer[1:])
+        pointer = pointer_of(counts)
         local = self._place[column]
         self._place[everyone] = -1
         graph = Graph.from_csr(
@@ -107,8 +106,7 @@ class NeighbourSampler:
         starts = np.asarray(self.edges.rowptr[nodes]).astype(np.int64)
         degrees = np.asarray(self.edges.rowptr[nodes + 1]).astype(np.int64) - starts
         counts = degrees if count < 0 else np.minimum(degrees, count)
-        pointer = np.zeros(len(nodes) + 1, np.int64)
-        np.cumsum(counts, out=pointer[1:])
+        pointer = pointer_of(counts)
         positions = np.empty(int(pointer[-1]), np.int64)
         draw_edges(seed, nodes, starts, degrees, pointer, positions)
         if self.edges.weight is None:
@@ -144,9 +142,6 @@ class Draws:
     def share(self, batches: Sequence[T]) -> list[T]:
         r"""The batches of this replica; equally many on each, some twice where they do not go
         round.
-
-        Args:
-            batches (sequence): All batches of the epoch, at least one.
         """
         rank, size = (0, 1) if self.job is None else (self.job.rank, self.job.size)
         rounds = math.ceil(len(batches) / size)
