@@ -32,8 +32,8 @@ class SparseFeatures:
     Attributes:
         graph (Graph): From :obj:`num_features` sources to :obj:`num_nodes` targets, no weights.
         stored (Tensor): The stored values in CSR order of the graph, :obj:`[stored]`.
-        pending (callable, optional): What is still to be done to them, such as a dropout: a
-            product may do it on the way.
+        pending (callable, optional): What is still to be applied to them, such as dropout: a
+            product may apply it on the way.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class SparseFeatures:
 
     @property
     def value(self) -> Tensor:
-        r"""The values in CSR order of the graph, :obj:`[stored]`, with nothing left to be done."""
+        r"""The values in CSR order of the graph, :obj:`[stored]`, with :obj:`pending` applied."""
         return self.stored if self.pending is None else self.pending(self.stored)
 
     @property

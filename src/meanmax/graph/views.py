@@ -13,7 +13,7 @@ from meanmax.graph.graph import Graph
 
 
 class GraphView(Protocol):
-    r"""What layers and aggregators ask of a graph, whether all of it is at hand or not.
+    r"""What layers and aggregators ask of a graph, whether all of it is there or not.
 
     A layer is called with the features :obj:`x` of the nodes that the view holds, and computes the
     view's rows, its targets, as they come out on the whole graph. There are four views:

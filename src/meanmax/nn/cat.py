@@ -110,7 +110,7 @@ def fit_structure(graph: Graph, channels: int, *, seed: int = 0) -> Tensor:
     those, 0 for negative ones.
 
     For graphs that a model was not trained on, and for training on several graphs. They do not
-    depend on labels or features. Remembered with the graph.
+    depend on labels or features. Cached with the graph.
 
     Args:
         graph (Graph): The graph as it is, or a batch, which is fitted graph by graph.
@@ -170,7 +170,7 @@ def _fit(block: scipy.sparse.csr_array, channels: int, seed: int) -> np.ndarray:
 
 
 def _without_loops(graph: Graph) -> tuple[Graph, float]:
-    r"""The graph without self-loops, and the squared norm of its matrix; both remembered."""
+    r"""The graph without self-loops, and the squared norm of its matrix; both cached."""
     if "without_loops" not in graph.cache:
         with torch.inference_mode(False):
             source, target = edges = graph.edge_index
@@ -194,7 +194,7 @@ def _matrix(graph: Graph) -> scipy.sparse.csr_array:
 
 
 def _key(graph: Graph) -> tuple[int, int, int]:
-    r"""What tells graphs apart: sizes and a checksum of the edges; remembered."""
+    r"""Identifies a graph: sizes and a checksum of the edges; cached."""
     if "structure_key" not in graph.cache:
         source, target = graph.edge_index.cpu().numpy()
         order = np.lexsort((source, target))  # edges may come in another order

@@ -163,10 +163,9 @@ class NodeModel(LayerStack):
         r"""What the outputs of some nodes depend on, for :meth:`on_field`: their neighbours'
         neighbours, and no row of any layer that they do not need.
 
-        :obj:`None` where there is no less work, as where most of the graph is needed, or
-        where it cannot be told what is: with norms over nodes and with layers or modules of one's
-        own, on a batch, on a part of a graph that is spread over processes, or with weights that
-        carry a gradient.
+        :obj:`None` if that saves no work because most of the graph is needed, or if the receptive
+        field is unknown: with norms over nodes, custom layers or modules, on a batch, on a part of
+        a distributed graph, or with weights that carry a gradient.
 
         Args:
             graph (Graph): The graph as it is.

@@ -22,13 +22,13 @@ from meanmax.nn.linear import Features, fast_dropout
 from meanmax.nn.model import ACTIVATIONS, LayerStack
 from meanmax.nn.registry import BACKBONES, Activation, find_backbone
 
-Edges: TypeAlias = Literal["normalized", "looped", "plain"]
+EdgeForm: TypeAlias = Literal["normalized", "looped", "plain"]
 
 _DENSE: WeakKeyDictionary[SparseFeatures, Tensor] = WeakKeyDictionary()
 
 
 def dense(x: Features, dtype: torch.dtype) -> Tensor:
-    r"""The features as a dense tensor. That of sparse features is remembered as long as they live,
+    r"""The features as a dense tensor. That of sparse features is cached as long as they live,
     unless they carry a gradient.
     """
     if isinstance(x, Tensor):
@@ -36,13 +36,13 @@ def dense(x: Features, dtype: torch.dtype) -> Tensor:
     if x.value.requires_grad:
         return x.to_dense().to(dtype)
     if x not in _DENSE or _DENSE[x].dtype != dtype:
-        with torch.inference_mode(False):  # what is remembered may be trained with later
+        with torch.inference_mode(False):  # what is cached may be trained with later
             _DENSE[x] = x.to_dense().to(dtype)
     return _DENSE[x]
 
 
-def edges_of(graph: Graph, edges: Edges, dtype: torch.dtype) -> tuple[Tensor, ...]:
-    r"""What a layer takes after the features. It is remembered with the graph, unless weights that
+def edges_of(graph: Graph, edges: EdgeForm, dtype: torch.dtype) -> tuple[Tensor, ...]:
+    r"""What a layer takes after the features. It is cached with the graph, unless weights that
     carry a gradient play a part in it.
     """
     if edges == "normalized":
@@ -56,7 +56,7 @@ def edges_of(graph: Graph, edges: Edges, dtype: torch.dtype) -> tuple[Tensor, ..
             return _normalized(graph, dtype)
     key = ("pyg", edges, dtype if edges == "normalized" else None)
     if key not in graph.cache:
-        with torch.inference_mode(False):  # what is remembered may be trained with later
+        with torch.inference_mode(False):  # what is cached may be trained with later
             graph.cache[key] = _MAKE[edges](graph, dtype)
     found: tuple[Tensor, ...] = graph.cache[key]
     return found
@@ -79,7 +79,7 @@ def _plain(graph: Graph, _: torch.dtype) -> tuple[Tensor, ...]:
     return (graph.edge_index,)
 
 
-_MAKE: dict[Edges, Callable[[Graph, torch.dtype], tuple[Tensor, ...]]] = {
+_MAKE: dict[EdgeForm, Callable[[Graph, torch.dtype], tuple[Tensor, ...]]] = {
     "normalized": _normalized,
     "looped": _looped,
     "plain": _plain,
@@ -94,9 +94,9 @@ class PyGBaseline(LayerStack):
         H^{(k)} = \sigma \big( \mathrm{layer}_k(\mathrm{dropout}(H^{(k-1)})) \big)
 
     where the last layer has no activation. Its methods are those of
-    :class:`~meanmax.nn.NodeModel`, so that both are trained and measured alike. What PyG would
-    do at every call is done once for each graph: the normalisation of GCN, the self-loops of GAT.
-    Sparse features are made dense, once, as PyG's layers take no others.
+    :class:`~meanmax.nn.NodeModel`, so that both are trained and measured in the same way. What
+    PyG does at every call is done once for each graph: GCN's normalisation and GAT's self-loops.
+    Sparse features are made dense, once, since PyG's layers take no others.
 
     Args:
         layers (sequence): PyG's layers.
@@ -114,7 +114,7 @@ class PyGBaseline(LayerStack):
         in_channels: int,
         activation: Activation,
         dropout: float,
-        edges: Edges,
+        edges: EdgeForm,
     ) -> None:
         super().__init__()
         self.layers = ModuleList(layers)
@@ -184,7 +184,7 @@ class PyGBaseline(LayerStack):
 
 @dataclass(frozen=True)
 class PyGLayerPlan:
-    r"""What a layer of a peer is built from.
+    r"""What a layer of a baseline is built from.
 
     Args:
         in_channels (int): Channels of the input.
@@ -212,8 +212,8 @@ def pna(graph: Graph) -> Callable[[PyGLayerPlan], Module]:
     r"""Builds layers of Principal Neighbourhood Aggregation for the degrees of a graph."""
     if graph.num_edges == 0:
         raise ValueError(
-            "peer 'pna' divides by the mean log-degree, but the graph has no edges: use another "
-            "peer, or add edges"
+            "baseline 'pna' divides by the mean log-degree, but the graph has no edges: use "
+            "another baseline, or add edges"
         )
     degrees = torch.bincount(graph.rowptr.diff().long())
 
@@ -263,15 +263,15 @@ LAYERS: dict[str, Callable[[PyGLayerPlan], Module]] = {
 }
 r"""How the layer of each backbone is built."""
 
-# GCNConv and GATConv are told not to prepare edges, as they would do it anew at every call.
-EDGES: dict[str, Edges] = {"gcn": "normalized", "gat": "looped", "sage": "plain", "gin": "plain"}
+# GCNConv and GATConv do not prepare edges here, since they would do it again at every call.
+EDGES: dict[str, EdgeForm] = {"gcn": "normalized", "gat": "looped", "sage": "plain", "gin": "plain"}
 r"""Which edges it is called with."""
 
 AGGREGATORS: dict[str, type[Aggregation]] = {
     "pyg-softmax": SoftmaxAggregation,
     "pyg-powermean": PowerMeanAggregation,
 }
-r"""The learned aggregation of a peer's first layer."""
+r"""The learned aggregation of a baseline's first layer."""
 
 
 PYG_BASELINES: Final = (*AGGREGATORS, "pna")
@@ -280,7 +280,7 @@ r"""What :func:`build_pyg_baseline` knows."""
 
 def build_pyg_baseline(
     backbone: str,
-    peer: str,
+    baseline: str,
     in_channels: int,
     hidden: int,
     out_channels: int,
@@ -293,7 +293,7 @@ def build_pyg_baseline(
     r"""Builds a model of PyTorch Geometric's own layers, with the depth, widths, activation and
     dropout that :func:`~meanmax.nn.build_model` gives its models.
 
-    The peers :obj:`"pyg-softmax"` and :obj:`"pyg-powermean"` have PyG's
+    The baselines :obj:`"pyg-softmax"` and :obj:`"pyg-powermean"` have PyG's
     :class:`SoftmaxAggregation` or :class:`PowerMeanAggregation`, learned, in the first layer; the
     others keep the layer's own aggregation. :obj:`"pna"` has :class:`PNAConv` in all layers, with
     mean, min, max and std, each as it is, amplified and attenuated by the degree. Between its
@@ -307,7 +307,7 @@ def build_pyg_baseline(
     Args:
         backbone (str): :obj:`"gcn"`, :obj:`"gat"`, :obj:`"sage"` or :obj:`"gin"`; :obj:`"pna"`
             takes any and ignores it.
-        peer (str): One of :obj:`PYG_BASELINES`.
+        baseline (str): One of :obj:`PYG_BASELINES`.
         in_channels (int): Channels of the input.
         hidden (int): Channels of hidden layers, all heads together.
         out_channels (int): Channels of the output: classes, or labels.
@@ -323,7 +323,7 @@ def build_pyg_baseline(
         >>> build_pyg_baseline("gcn", "pyg-softmax", 1433, 64, 7, graph=graph).learned()
         {'layers.0.t': tensor(1.)}
     """
-    _check_names(backbone, peer)
+    _check_names(backbone, baseline)
     check_positive(in_channels=in_channels, hidden=hidden, out_channels=out_channels, layers=layers)
     rate = check_rate(dropout)
     if not isinstance(graph, Graph):
@@ -331,7 +331,7 @@ def build_pyg_baseline(
             f"'graph' must be a meanmax.Graph (got {type(graph).__name__}); make one with "
             f"Graph.from_edge_index(edge_index, num_nodes)"
         )
-    if peer == "pna":
+    if baseline == "pna":
         make, count = pna(graph), 1
     else:
         make, count = (
@@ -345,27 +345,27 @@ def build_pyg_baseline(
             hidden=hidden,
             heads=1 if index == layers - 1 else count,
             dropout=rate,
-            aggr=None if index or peer == "pna" else AGGREGATORS[peer](learn=True),
+            aggr=None if index or baseline == "pna" else AGGREGATORS[baseline](learn=True),
         )
         for index in range(layers)
     ]
     return PyGBaseline(
         [make(plan) for plan in plans],
         in_channels=in_channels,
-        activation="relu" if peer == "pna" else BACKBONES[backbone].activation,
+        activation="relu" if baseline == "pna" else BACKBONES[backbone].activation,
         dropout=rate,
-        edges="plain" if peer == "pna" else EDGES[backbone],
+        edges="plain" if baseline == "pna" else EDGES[backbone],
     )
 
 
-def _check_names(backbone: object, peer: object) -> None:
-    if peer not in PYG_BASELINES:
+def _check_names(backbone: object, baseline: object) -> None:
+    if baseline not in PYG_BASELINES:
         listed = ", ".join(repr(known) for known in PYG_BASELINES)
-        raise ValueError(f"unknown peer {peer!r}: 'peer' must be one of {listed}")
+        raise ValueError(f"unknown baseline {baseline!r}: 'baseline' must be one of {listed}")
     find_backbone(backbone)
-    if peer != "pna" and backbone not in LAYERS:
+    if baseline != "pna" and backbone not in LAYERS:
         listed = ", ".join(repr(known) for known in LAYERS)
         raise ValueError(
-            f"PyG has no layer for backbone {backbone!r}, so there is no {peer!r} of it: use one "
-            f"of {listed}, or peer 'pna', which has layers of its own"
+            f"PyG has no layer for backbone {backbone!r}, so there is no {baseline!r} of it: use "
+            f"one of {listed}, or baseline 'pna', which has layers of its own"
         )

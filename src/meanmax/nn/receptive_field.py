@@ -64,7 +64,7 @@ class Field:
 
 
 def field_of(graph: Graph, rows: Tensor, needs: Sequence[Needs]) -> Field | None:
-    r"""The receptive field of some nodes, or :obj:`None` where it holds most edges of all layers."""
+    r"""The receptive field of ascending nodes, or :obj:`None` if it holds most edges."""
     if bool((rows.diff() <= 0).any()) or not 0 <= int(rows[0]) <= int(rows[-1]) < graph.num_nodes:
         raise ValueError("'nodes' must be nodes of the graph, ascending, each once")
     every = torch.arange(graph.num_nodes, device=graph.device)

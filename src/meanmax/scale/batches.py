@@ -108,7 +108,7 @@ class Batches:
             if self.parts not in (None, len(part_ptr) - 1):
                 raise BatchingError(
                     f"the graph is cut into {len(part_ptr) - 1} parts already (got "
-                    f"parts={self.parts}): leave the number out, or write the folder anew"
+                    f"parts={self.parts}): leave the number out, or write the folder again"
                 )
             return Clusters(x, edges, np.asarray(part_ptr))
         parts = self.parts or max(1, round(edges.num_nodes / PART_NODES))
@@ -195,7 +195,7 @@ class Clusters:
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClusterProblem(TrainingProblem):
     r"""Trains on the graph that a few parts induce, as `Cluster-GCN
-    <https://arxiv.org/abs/1905.07953>`_ does. In each epoch parts are drawn into batches anew;
+    <https://arxiv.org/abs/1905.07953>`_ does. Each epoch draws parts into new batches;
     edges within a batch count, between two parts of it too, others do not.
 
     Layers normalise weights by degrees within the batch. Batches are of about equal size; those

@@ -44,8 +44,8 @@ class DistributedGraph(Graph):
     gradients of borrowed rows go back to their owners. Every rank has to make the same calls in the
     same order. Gradients of parameters are those of the rank's own rows: sum them over ranks.
 
-    No maximum is exchanged: which one an exponential is measured from cancels out, and that of the
-    rows at hand is never worse than that of the whole graph.
+    No maximum is exchanged: the one that exponentials are measured from cancels out, and that of
+    the rank's own rows serves as well as that of the whole graph.
 
     Args:
         part (Graph): Own nodes as targets, own nodes followed by the halo as sources.

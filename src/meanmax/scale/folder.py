@@ -257,7 +257,7 @@ class GraphFolder:
             if checksum(self.path / f"{name}.npy") != facts.sha256:
                 raise FolderError(
                     f"{self.path / name}.npy is not what was written (its checksum differs): write "
-                    f"the folder anew"
+                    f"the folder again"
                 )
 
 

@@ -186,7 +186,7 @@ class Replicas:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NeighbourProblem(TrainingProblem):
-    r"""Trains on a few training nodes at a time, with neighbours drawn anew each time. The loss is
+    r"""Trains on a few training nodes at a time, with newly drawn neighbours each time. The loss is
     taken over those nodes alone.
 
     Args:

@@ -191,7 +191,7 @@ def test_training_takes_ours_and_theirs(graph):
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        (("gcn", "pyg-max"), {}, "unknown peer 'pyg-max'.*'pyg-softmax', 'pyg-powermean', 'pna'"),
+        (("gcn", "pyg-max"), {}, "unknown baseline 'pyg-max'.*'pyg-softmax', 'pyg-powermean'"),
         (("cheb", "pna"), {}, "unknown backbone 'cheb'.*'gcn'"),
         (("masked_gcn", "pyg-softmax"), {}, "PyG has no layer.*use one of 'gcn', 'gat'.*'pna'"),
         (("cat", "pyg-powermean"), {}, "PyG has no layer for backbone 'cat'"),
