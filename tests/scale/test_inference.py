@@ -9,8 +9,7 @@ from meanmax.nn import build_pyg_baseline
 from meanmax.scale.edges import BatchingError
 from meanmax.scale.features import FileScratch, rows_of
 from meanmax.scale.inference import layerwise, scratch_bytes
-
-from .graphs import awkward, features
+from tests.scale.graphs import awkward, features
 
 BACKBONES = ["gcn", "masked_gcn", "gat", "sage", "gin"]
 AGGREGATORS = ["none", "lp", "poly", "softmax", "max"]

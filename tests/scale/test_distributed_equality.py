@@ -8,9 +8,9 @@ from meanmax import Graph
 from meanmax.data import load
 from meanmax.scale import assign_blocks, assign_metis
 from tests.data.real import FOLDER, needs_amazon, needs_planetoid
-from tests.scale.distributed import work
-from tests.scale.distributed.graphs import AGGREGATORS, BACKBONES, model_for, power_law
-from tests.scale.distributed.launch import on_ranks
+from tests.scale import work
+from tests.scale.launch import on_ranks
+from tests.scale.power_law import AGGREGATORS, BACKBONES, model_for, power_law
 
 ALL = [(backbone, aggr, ()) for backbone in BACKBONES for aggr in AGGREGATORS]
 FURTHER = [

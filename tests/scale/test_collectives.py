@@ -5,9 +5,9 @@ import torch
 
 from meanmax import Graph
 from meanmax.scale import DistributedGraph, Halo, assign_metis
-from tests.scale.distributed import work
-from tests.scale.distributed.graphs import model_for, power_law
-from tests.scale.distributed.launch import on_ranks
+from tests.scale import work
+from tests.scale.launch import on_ranks
+from tests.scale.power_law import model_for, power_law
 
 GRAPH = power_law()
 PART = assign_metis(GRAPH, 2)

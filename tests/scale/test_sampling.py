@@ -10,8 +10,7 @@ from meanmax.scale import BatchingError, CsrEdges, NeighbourProblem, NeighbourSa
 from meanmax.scale.compiled import FEW
 from meanmax.scale.features import rows_of
 from meanmax.train import LabeledNodes, Schedule, train
-
-from .graphs import awkward, features
+from tests.scale.graphs import awkward, features
 
 SEEDS = np.array([30, 4, 17, 0, 9, 5])
 

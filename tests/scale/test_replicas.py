@@ -10,9 +10,8 @@ from meanmax import NodeClassifier
 from meanmax.scale.sampling import Draws
 from meanmax.train import LabeledNodes
 from meanmax.train.classifier import model_of
-
-from ..distributed.launch import on_ranks
-from .replicated import classifier, resumed, shares, source, trained
+from tests.scale.launch import on_ranks
+from tests.scale.replicated import classifier, resumed, shares, source, trained
 
 CLUSTERS = {"kind": "clusters", "parts": 4, "parts_per_batch": 2, "cut": "blocks"}
 NEIGHBOURS = {"kind": "neighbours", "fanout": (4, 3), "batch_size": 9}

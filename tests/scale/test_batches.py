@@ -9,8 +9,7 @@ from meanmax.nn.linear import as_dense
 from meanmax.scale import BatchingError, ClusterProblem, Clusters, CsrEdges, assign_blocks
 from meanmax.scale.features import rows_of
 from meanmax.train import LabeledNodes, Sample, Schedule, TrainingProblem, loop, train
-
-from .graphs import awkward, features
+from tests.scale.graphs import awkward, features
 
 TRAIN = LabeledNodes(torch.tensor([4, 7, 8, 20, 33, 41, 55]), torch.tensor([0, 1, 2, 3, 0, 1, 2]))
 

@@ -5,7 +5,7 @@ from torch.nn.functional import cross_entropy
 
 from meanmax import Graph, SparseFeatures
 from meanmax.scale import CsrEdges, Job, distributed_graph, group_edges, group_nodes, open_part
-from tests.scale.distributed.graphs import model_for
+from tests.scale.power_law import model_for
 
 STEPS = 20
 

@@ -11,8 +11,7 @@ from meanmax.data import Dataset, Split
 from meanmax.nn.linear import as_dense
 from meanmax.scale import FolderError, is_graph_folder, layerwise, open_folder, write_folder
 from meanmax.scale.folder import new_folder
-
-from .graphs import awkward, features
+from tests.scale.graphs import awkward, features
 
 
 def dataset(*, sparse=False, weighted=False, ids=False):

@@ -19,9 +19,9 @@ from meanmax.scale import (
     write_folder,
     write_partition,
 )
-from tests.scale.distributed import work
-from tests.scale.distributed.graphs import power_law
-from tests.scale.distributed.launch import on_ranks
+from tests.scale import work
+from tests.scale.launch import on_ranks
+from tests.scale.power_law import power_law
 
 DATA = load("digits")
 PARTS = 2
