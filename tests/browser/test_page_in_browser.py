@@ -46,14 +46,14 @@ def browser():
 @pytest.fixture
 def open_page(browser, address):
     """Opens the page; at the end there must have been no error and no request but its own."""
-    said, asked, pages = [], [], []
+    messages, requests, pages = [], [], []
 
     def opened(width=1280, scheme="light"):
         page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
-        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda message: messages.append(message.text))
+        page.on("pageerror", lambda error: messages.append(str(error)))
+        page.on("dialog", lambda dialog: (messages.append(dialog.message), dialog.dismiss()))
+        page.on("request", lambda request: requests.append(request.url))
         page.goto(address)
         pages.append(page)
         return page
@@ -61,8 +61,8 @@ def open_page(browser, address):
     yield opened
     for page in pages:
         page.close()
-    assert said == []
-    assert set(asked) == {address}
+    assert messages == []
+    assert set(requests) == {address}
 
 
 def column(page, number):
@@ -267,8 +267,8 @@ def depths_address(tmp_path_factory):
 
 def test_a_chart_of_depths_counts_layers(browser, depths_address):
     page = browser.new_page(viewport={"width": 390, "height": 900})
-    said = []
-    page.on("pageerror", lambda error: said.append(str(error)))
+    messages = []
+    page.on("pageerror", lambda error: messages.append(str(error)))
     page.goto(depths_address)
     assert page.locator(".chart path.curve").count() == 2
     assert "layers" in page.locator(".chart text.tick").all_text_contents()
@@ -279,5 +279,5 @@ def test_a_chart_of_depths_counts_layers(browser, depths_address):
     assert page.locator("#tip div").first.text_content() == "layers 4", "there is nothing at 3"
     page.locator(".chart .legend button", has_text="lp").click()
     assert page.locator(".chart path.curve").count() == 1
-    assert said == []
+    assert messages == []
     page.close()

@@ -1,4 +1,4 @@
-"""A store for pages: runs on a small graph of one's own, whose names are an attack on the page."""
+"""A store for pages: runs on a small graph, whose names are an attack on the page."""
 
 import dataclasses
 from html.parser import HTMLParser

@@ -32,7 +32,7 @@ PANELS = 8
 r"""The largest number of panels of a comparison."""
 
 FEW_PANELS = 4
-r"""A comparison of fewer methods has no more points in each panel than one of so many."""
+r"""A comparison of fewer methods has as many points in each panel as one of this many."""
 
 STYLES = 24
 r"""The number of classes with a colour and shape of their own."""

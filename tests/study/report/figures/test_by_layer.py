@@ -33,10 +33,10 @@ def test_depths_are_planned_and_drawn_with_their_settings(tmp_path):
     figure = draw("depth", evidence)
     assert figure.axes[0].lines[0].get_xdata().tolist() == [2, 4]
     assert [text.get_text() for text in figure.axes[2].texts] == ["no runs yet"]
-    told = texts(figure)
-    assert "Missing runs, of 100 each: Cora 88, Citeseer 100, Pubmed 100." in told, "12 are there"
-    assert "This command makes them: meanmax reproduce figures" in told
-    assert str(tmp_path) not in told
+    text = texts(figure)
+    assert "Missing runs, of 100 each: Cora 88, Citeseer 100, Pubmed 100." in text, "12 are there"
+    assert "This command makes them: meanmax reproduce figures" in text
+    assert str(tmp_path) not in text
 
 
 def test_depths_of_some_sets_and_splits_are_planned_alone():

@@ -49,7 +49,7 @@ const aggregate = {
     return aggregate.weighted(values, weights, z => tilt(z) * (z - top)) / aggregate.weighted(values, weights, tilt) + top;
   },
 
-  /* How far an output stands on the way from mean to max, from 0 to 1. */
+  /* How far an output is on the way from mean to max, from 0 to 1. */
   maxness(output, mean, max) {
     return max > mean ? (output - mean) / (max - mean) : null;
   },

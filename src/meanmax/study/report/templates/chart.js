@@ -77,7 +77,7 @@ function makeChart(place) {
       const value = state.log ? 10 ** tick : tick;
       const y = scale.y(value);
       svg.append(shape("line", { class: "grid", x1: box.left, x2: box.right, y1: y, y2: y }));
-      svg.append(shape("text", { class: "tick", x: box.left - 6, y: y + 4, "text-anchor": "end" }, told(value)));
+      svg.append(shape("text", { class: "tick", x: box.left - 6, y: y + 4, "text-anchor": "end" }, formatted(value)));
     }
     for (const tick of ticks(scale.first, scale.last, 6).filter(Number.isInteger)) {
       svg.append(shape("text", { class: "tick", x: scale.x(tick), y: box.bottom + 16, "text-anchor": "middle" }, String(tick)));
@@ -121,7 +121,7 @@ function makeChart(place) {
     state.scale = scale;
   }
 
-  /* Epochs are thinned out, so that the nearest one stands for others; depths are what was run. */
+  /* Epochs are thinned out, so the nearest one is shown; depths are exact. */
   const places = () => [...new Set(shown().flatMap(line => line.x))].sort((a, b) => a - b);
   const nearestPlace = at => places().reduce((best, x) => (Math.abs(x - at) < Math.abs(best - at) ? x : best), state.scale.first);
   const hasValue = line => (state.chart.axis ? line.x.includes(state.epoch) : state.epoch <= line.x[line.x.length - 1]);
@@ -132,7 +132,7 @@ function makeChart(place) {
     draw();
     const lines = shown().filter(hasValue).map(line => {
       const nearest = line.x.reduce((best, at, i) => (Math.abs(at - state.epoch) < Math.abs(line.x[best] - state.epoch) ? i : best), 0);
-      return [`${line.label} = ${told(line.mid[nearest])} [${told(line.low[nearest])}, ${told(line.high[nearest])}]`, line.colour];
+      return [`${line.label} = ${formatted(line.mid[nearest])} [${formatted(line.low[nearest])}, ${formatted(line.high[nearest])}]`, line.colour];
     });
     showTip([[`${axisName()} ${state.epoch}`], ...lines], x, y);
   }

@@ -28,7 +28,7 @@ function toggle(text, pressed, change) {
 }
 
 /* One number for people: four digits, a proper minus. */
-function told(value) {
+function formatted(value) {
   if (value === null || value === undefined) return "–";
   const size = Math.abs(value);
   const text = size !== 0 && (size < 0.001 || size >= 1e5) ? value.toExponential(2) : String(Number(value.toPrecision(4)));

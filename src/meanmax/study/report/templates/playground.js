@@ -1,4 +1,4 @@
-/* A neighbourhood that can be changed, and where the aggregators stand on its number line. */
+/* A neighbourhood that can be changed, and the aggregates on its number line. */
 
 {
   const MOST = 6, LEAST = 3, LARGEST = 1000;
@@ -70,7 +70,7 @@
     output("out-max", max);
     output("out-sum", sum);
     document.getElementById("sum-part").hidden = normalise.checked;
-    const stands = fields.map((field, number) => {
+    const results = fields.map((field, number) => {
       const out = aggregate[field.name](values, used, Number(field.value.value));
       output(`out-${field.name}`, out);
       /* maxness is defined for weights that sum to 1 */
@@ -78,11 +78,11 @@
       output(`maxness-${field.name}`, aggregate.maxness(scaled, mean, max));
       return { at: out, colour: number + 1, title: field.title };
     });
-    draw(values, used, mean, max, stands);
+    draw(values, used, mean, max, results);
   }
 
-  function draw(values, weights, mean, max, stands) {
-    const all = [...values, ...stands.map(stand => stand.at)];
+  function draw(values, weights, mean, max, results) {
+    const all = [...values, ...results.map(result => result.at)];
     const low = Math.min(...all), high = Math.max(...all), width = high - low || 1;
     const at = value => `${4 + (92 * (value - low)) / width}%`;
     const svg = shape("svg", { width: "100%", height: 150 });
@@ -96,11 +96,11 @@
       const near = Math.abs(max - mean) < 0.12 * width;
       svg.append(shape("text", { class: "end", x: at(value), y: 13, "text-anchor": near && name === "mean" ? "end" : near ? "start" : "middle" }, name));
     }
-    stands.forEach((stand, lane) => {
+    results.forEach((result, lane) => {
       const y = 64 + 30 * lane;
       svg.append(shape("line", { class: "path", x1: at(mean), x2: at(max), y1: y, y2: y }));
-      svg.append(shape("line", { class: `walked c${stand.colour}`, x1: at(mean), x2: at(stand.at), y1: y, y2: y }));
-      svg.append(shape("circle", { class: `stand c${stand.colour}`, cx: at(stand.at), cy: y, r: 7 }));
+      svg.append(shape("line", { class: `walked c${result.colour}`, x1: at(mean), x2: at(result.at), y1: y, y2: y }));
+      svg.append(shape("circle", { class: `stand c${result.colour}`, cx: at(result.at), cy: y, r: 7 }));
     });
     board.replaceChildren(svg);
   }
