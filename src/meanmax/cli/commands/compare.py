@@ -180,7 +180,10 @@ def compare(
         described = _described(settings_name, overrides, scheme)
         files = write_comparison(result, rows, out, described)
         with making_page(tsne):
-            page = write_report(out, datasets=[dataset], data_dir=data_dir, tsne=tsne)
+            known = {frozenset(row.key for row in rows): result}
+            page = write_report(
+                out, datasets=[dataset], data_dir=data_dir, tsne=tsne, comparisons=known
+            )
     if print_json:
         click.echo(json.dumps(result.as_dict(), indent=1, allow_nan=False))
     else:
