@@ -1,13 +1,15 @@
 """A result of the bench at the smallest sizes, measured once for all tests of a process."""
 
+import copy
 from functools import lru_cache
 
 import numpy as np
 import scipy.sparse
 
-from meanmax.study.bench import Settings, run_bench
+from meanmax.study.bench import BenchSettings
+from meanmax.study.bench.aggregators import run_bench
 
-SMALL = Settings(
+SMALL = BenchSettings(
     nodes=60, edges=400, channels=4, repeats=2, budget=1.0, threads=2, measure_memory=False
 )
 
@@ -15,6 +17,19 @@ SMALL = Settings(
 @lru_cache
 def small_result():
     return run_bench(SMALL)
+
+
+def full_result():
+    """Everything a result may hold: a sweep, a cold start and a competitor that failed."""
+    result = copy.deepcopy(small_result())
+    graph = result["graphs"][0]
+    failed = graph["results"][0]
+    failed |= {"error": "RuntimeError: broken", "median_ms": None, "ratio_to_floor": None}
+    result["sweep"] = {"edges": [graph], "channels": [graph]}
+    first = {"lp-numba": 1.5, "exact-numba": 0.25}
+    run = {"first_call_seconds": first, "three_aggregators_seconds": 1.5}
+    result["cold"] = {"error": None, "compile": run, "cached": run}
+    return result
 
 
 def write_amazon(folder, **changes):

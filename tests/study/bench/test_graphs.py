@@ -2,10 +2,12 @@ import numpy as np
 import pytest
 import torch
 
+from meanmax.study.bench import graphs
 from meanmax.study.bench.graphs import (
     GraphError,
     GraphSource,
     find_amazon,
+    generate_folder,
     power_law_graph,
     read_amazon_graph,
 )
@@ -88,3 +90,44 @@ def test_missing_file(tmp_path):
     source, note = find_amazon(tmp_path)
     assert source is None
     assert note.endswith("amazon_electronics_computers.npz does not exist")
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_a_graph_in_many_buckets(tmp_path, monkeypatch, directed):
+    monkeypatch.setattr(graphs, "CHUNK", 1 << 11)
+    folder = generate_folder(tmp_path / "g", 3000, 20_000, channels=5, directed=directed, seed=3)
+    folder.verify()
+    data = folder.dataset()
+    source, target = data.edge_index
+    codes = 3000 * target + source
+    assert bool((codes.diff() > 0).all())  # grouped by target, sources ascending, none twice
+    assert bool((source != target).all())
+    backward = (3000 * source + target).sort().values
+    assert torch.equal(backward, codes) == (not directed)
+    assert 18_000 < folder.manifest.num_edges <= 20_000
+    degree = torch.bincount(target, minlength=3000)
+    assert int(degree.max()) > 8 * float(degree.double().mean())
+    sets = [folder.split.train, folder.split.val, folder.split.test]
+    together = torch.cat(sets)
+    assert together.unique().numel() == together.numel()
+    assert sorted(path.name for path in (tmp_path / "g").iterdir()) == sorted(
+        ["manifest.json", *(f"{name}.npy" for name in folder.manifest.arrays)]
+    )
+
+
+def test_the_seed_decides_on_disk(tmp_path):
+    names = [generate_folder(tmp_path / str(n), 500, 2000, seed=n % 2) for n in range(3)]
+    prints = [folder.manifest.fingerprint for folder in names]
+    assert prints[0] == prints[2] != prints[1]
+
+
+@pytest.mark.parametrize("sizes", [(1, 0), (10, -1), (10, 50)])
+def test_impossible_sizes_on_disk(tmp_path, sizes):
+    with pytest.raises(GraphError, match="has between 0 and"):
+        generate_folder(tmp_path / "g", *sizes)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_edges_at_all(tmp_path):
+    folder = generate_folder(tmp_path / "g", 40, 0, channels=3)
+    assert folder.manifest.num_edges == 0 and folder.edges.rowptr.tolist() == [0] * 41

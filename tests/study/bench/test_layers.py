@@ -8,8 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from meanmax.cli import main
-from meanmax.study.bench import Settings
-from meanmax.study.bench.layer_run import run_layers
+from meanmax.study.bench import BenchSettings
 from meanmax.study.bench.layers import (
     CITESEER,
     GEN_POWER,
@@ -18,19 +17,20 @@ from meanmax.study.bench.layers import (
     PYG_GAT,
     SPARSE,
     TRAINEES,
-    Problem,
+    EpochData,
+    run_layers,
 )
-from meanmax.study.bench.report import layer_failures
+from meanmax.study.bench.report import failures
 
 
 @lru_cache
 def quick_result():
-    return run_layers(Settings(quick=True, repeats=1, measure_memory=True))
+    return run_layers(BenchSettings(quick=True, repeats=1, measure_memory=True))
 
 
 def test_everything_is_measured():
     result = quick_result()
-    assert layer_failures(result) == []
+    assert failures(result) == []
     names = [shape["name"] for shape in result["shapes"]]
     assert names == ["pubmed-shaped", "computers-shaped", "ppi-shaped", "citeseer-shaped"]
     for shape in result["shapes"]:
@@ -46,19 +46,19 @@ def test_ratios_are_those_of_the_medians():
     lp = rows["gcn-lp-all"]
     own = rows["gcn-none"]["median_ms"]
     assert lp["ratio_to_own"] == pytest.approx(lp["median_ms"] / own)
-    for key, peer in (("softmax", GEN_SOFTMAX), ("powermean", GEN_POWER)):
-        want = rows[peer]["median_ms"] / lp["median_ms"]
+    for key, name in (("softmax", GEN_SOFTMAX), ("powermean", GEN_POWER)):
+        want = rows[name]["median_ms"] / lp["median_ms"]
         assert lp[f"faster_than_gen_{key}"] == pytest.approx(want)
     want = rows[PYG_GAT]["median_ms"] / rows["gat-lp-all"]["median_ms"]
     assert rows["gat-lp-all"]["faster_than_pyg_gat"] == pytest.approx(want)
 
 
 def test_shapes_are_what_they_say():
-    problem = Problem(PUBMED, 0)
-    assert problem.graph.num_nodes == 19_717
-    assert problem.graph.num_edges == 88_648
-    assert not bool((problem.edge_index[0] == problem.edge_index[1]).any())
-    filled = float((Problem(CITESEER, 0).x != 0).float().mean())
+    data = EpochData(PUBMED, 0)
+    assert data.graph.num_nodes == 19_717
+    assert data.graph.num_edges == 88_648
+    assert not bool((data.edge_index[0] == data.edge_index[1]).any())
+    filled = float((EpochData(CITESEER, 0).x != 0).float().mean())
     assert filled == pytest.approx(0.009, rel=0.05)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,48 +13,65 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from meanmax.cli.options import POSITIVE
-from meanmax.study.bench import Settings, run_bench
-from meanmax.study.bench.graphs import AMAZON_FILE, GraphError
-from meanmax.study.bench.large import LargeSettings, run_large
-from meanmax.study.bench.large_graph import generate_folder
-from meanmax.study.bench.large_training import TrainingSettings, run_training
-from meanmax.study.bench.layer_run import run_layers
-from meanmax.study.bench.memory import ChildError
-from meanmax.study.bench.report import (
-    as_json,
-    check_folder,
-    failures,
-    layer_failures,
-    print_layer_tables,
-    print_tables,
-    write_files,
-    write_layer_file,
-)
+from meanmax.cli import options
+from meanmax.cli.tables import Grid, decimal, print_out
+from meanmax.study.bench import AMAZON_FILE, BenchSettings
 
-DEFAULTS = Settings(threads=min(2, os.cpu_count() or 1))
+DEFAULTS = BenchSettings(threads=min(2, os.cpu_count() or 1))
+PASSES = ("forward", "forward+backward")
+LAYER_WIDTH = 150
+GIB = 1 << 30
+
+Column = tuple[str, str, str]
+COLUMNS: tuple[Column, ...] = (
+    ("median_ms", "median ms", ".3f"),
+    ("ratio_to_floor", "× floor", ".2f"),
+    ("faster_than_pyg_softmax", "× faster than\nPyG softmax", ".2f"),
+    ("faster_than_pyg_powermean", "× faster than\nPyG power mean", ".2f"),
+    ("memory_mb", "peak MB", ".1f"),
+    ("memory_arrays", "peak arrays of\n[nodes, channels]", ".1f"),
+    ("n", "n", "d"),
+)
+LAYER_COLUMNS: tuple[Column, ...] = (
+    ("median_ms", "ms per epoch", ".2f"),
+    ("ratio_to_own", "× its linear\n(or dense) self", ".2f"),
+    ("faster_than_gen_softmax", "× faster than PyG\nGENConv softmax", ".1f"),
+    ("faster_than_gen_powermean", "× faster than PyG\nGENConv power mean", ".1f"),
+    ("faster_than_pyg_gat", "× faster than\nPyG GATConv", ".1f"),
+    ("faster_than_pyg_gcn", "× faster than\nPyG GCNConv", ".1f"),
+    ("n", "n", "d"),
+)
 
 
 @click.command()
-@click.option("--nodes", type=POSITIVE, default=DEFAULTS.nodes, help="Nodes of the graph.")
+@click.option("--nodes", type=options.POSITIVE, default=DEFAULTS.nodes, help="Nodes of the graph.")
 @click.option(
-    "--edges", type=POSITIVE, default=DEFAULTS.edges, help="Its edges, self-loops counted."
+    "--edges",
+    type=options.POSITIVE,
+    default=DEFAULTS.edges,
+    help="Edges of the graph, with self-loops.",
 )
-@click.option("--channels", type=POSITIVE, default=DEFAULTS.channels, help="Feature channels.")
+@click.option(
+    "--channels", type=options.POSITIVE, default=DEFAULTS.channels, help="Feature channels."
+)
 @click.option(
     "--dtype",
     type=click.Choice(["float32", "float64"]),
     default=DEFAULTS.dtype,
     help="Type of the features.",
 )
-@click.option("--repeats", type=POSITIVE, default=DEFAULTS.repeats, help="Rounds of timing.")
+@click.option(
+    "--repeats", type=options.POSITIVE, default=DEFAULTS.repeats, help="Rounds of timing."
+)
 @click.option(
     "--budget",
     type=click.FloatRange(min=0.0),
     default=DEFAULTS.budget,
     help="Seconds of timed calls after which a competitor leaves the rounds (after at least 3).",
 )
-@click.option("--threads", type=POSITIVE, default=DEFAULTS.threads, help="Threads to compute on.")
+@click.option(
+    "--threads", type=options.POSITIVE, default=DEFAULTS.threads, help="Threads to compute on."
+)
 @click.option("--seed", type=int, default=DEFAULTS.seed, help="Seed of graph and features.")
 @click.option(
     "--data-dir",
@@ -66,19 +82,22 @@ DEFAULTS = Settings(threads=min(2, os.cpu_count() or 1))
 )
 @click.option("--sweep", is_flag=True, help="Also time growing numbers of edges and channels.")
 @click.option(
-    "--max-edges", type=POSITIVE, default=DEFAULTS.max_edges, help="Largest size of the sweep."
+    "--max-edges",
+    type=options.POSITIVE,
+    default=DEFAULTS.max_edges,
+    help="Largest size of the sweep.",
 )
 @click.option(
     "--layers",
     is_flag=True,
-    help="Time whole training epochs of layers beside PyG's instead, and their memory.",
+    help="Time training epochs of layers beside PyG's instead, and measure their memory.",
 )
 @click.option("--cold", is_flag=True, help="Also time compilation and first calls.")
 @click.option(
     "--memory/--no-memory", "measure_memory", default=True, help="Measure peak memory (Linux)."
 )
 @click.option(
-    "--quick", is_flag=True, help="Small sizes in place of those given, to try the command."
+    "--quick", is_flag=True, help="Use small sizes instead of those given, to try the command."
 )
 @click.option(
     "--out",
@@ -86,62 +105,183 @@ DEFAULTS = Settings(threads=min(2, os.cpu_count() or 1))
     default=Path("bench-results"),
     help="Folder for bench.json, bench.png and bench.svg, or layers.json.",
 )
-@click.option("--json", "print_json", is_flag=True, help="Print JSON instead of tables.")
-def bench(out: Path, print_json: bool, layers: bool, **options: Any) -> None:
-    r"""Time the aggregators beside their peers.
+@options.as_json
+def bench(out: Path, print_json: bool, layers: bool, **settings: Any) -> None:
+    r"""Time the aggregators beside PyG's.
 
     The floor is the faster of two linear products, ours and PyTorch's. All ratios are between
     medians that were measured in turns in this run.
     """
+    from meanmax.study.bench.aggregators import run_bench
+    from meanmax.study.bench.graphs import GraphError
+    from meanmax.study.bench.layers import run_layers
+    from meanmax.study.bench.report import as_json, check_folder, failures, write_files
+
     try:
         check_folder(out)
-        result = _measure(Settings(**options), run_layers if layers else run_bench)
-        written = (write_layer_file if layers else write_files)(result, out)
+        with Progress(console=Console(stderr=True), transient=True) as bars:
+
+            def progress(title: str, steps: int) -> Callable[[], None]:
+                task = bars.add_task(title, total=steps)
+                return lambda: bars.advance(task)
+
+            result = (run_layers if layers else run_bench)(BenchSettings(**settings), progress)
+        written = write_files(result, out)
     except OSError as error:
         raise click.ClickException(
             f"cannot write to {out} ({error.strerror or error}); choose another folder with --out"
         ) from error
     except GraphError as error:
         raise click.ClickException(str(error)) from error
-    _show(result, print_json, print_layer_tables if layers else print_tables)
+    if print_json:
+        click.echo(as_json(result))
+    elif layers:
+        print_out(*layer_tables(result), width=LAYER_WIDTH)
+    else:
+        print_out(*tables(result))
     click.echo(f"written: {', '.join(str(path) for path in written)}", err=True)
-    failed = layer_failures(result) if layers else failures(result)
-    if failed:
+    if failed := failures(result):
         raise click.ClickException("not everything could be measured:\n" + "\n".join(failed))
 
 
-def _measure(settings: Settings, run: Callable[..., dict[str, Any]]) -> dict[str, Any]:
-    r"""Runs the bench under progress bars on stderr."""
-    with Progress(console=Console(stderr=True), transient=True) as bars:
-
-        def progress(title: str, steps: int) -> Callable[[], None]:
-            task = bars.add_task(title, total=steps)
-            return lambda: bars.advance(task)
-
-        return run(settings, progress)
-
-
-def _show(result: dict[str, Any], print_json: bool, show: Callable[..., None]) -> None:
-    if print_json:
-        click.echo(as_json(result))
-    else:
-        show(result, sys.stdout)
+def tables(result: dict[str, Any]) -> list[Grid | str]:
+    r"""The machine, a table for each graph and pass, the sweep, the cold start and notes."""
+    labels = {row["competitor"]: row["label"] for g in result["graphs"] for row in g["results"]}
+    parts: list[Grid | str] = [_machine(result)]
+    for graph in result["graphs"]:
+        parts += [_graph_table(graph, key, labels) for key in PASSES]
+    for series in (result["sweep"] or {}).values():
+        parts += [_sweep_table(series, key) for key in PASSES if series]
+    if result["cold"] is not None and result["cold"]["error"] is None:
+        parts.append(_cold_table(result["cold"], labels))
+    return [*parts, *(f"note: {note}" for note in result["notes"])]
 
 
-GIB = 1 << 30
+def layer_tables(result: dict[str, Any]) -> list[Grid | str]:
+    r"""The machine, a table for each shape, the memory of layers and notes."""
+    parts: list[Grid | str] = [_machine(result)]
+    for shape in result["shapes"]:
+        title = (
+            f"{shape['name']}: a training epoch, {shape['num_nodes']:,} nodes, "
+            f"{shape['num_edges']:,} edges, {shape['features']:,} features, "
+            f"{100 * shape['filled']:.2g} % filled"
+        )
+        rows = shape["results"]
+        shown = [c for c in LAYER_COLUMNS if any(row[c[0]] is not None for row in rows)]
+        parts.append(_timings(title, "model", rows, shown))
+    if result["memory"] is not None:
+        parts.append(_memory_table(result["memory"]))
+    return [*parts, *(f"note: {note}" for note in result["notes"])]
+
+
+def _machine(result: dict[str, Any]) -> str:
+    machine, settings = result["machine"], result["settings"]
+    versions = ", ".join(f"{name} {value}" for name, value in machine["versions"].items())
+    return (
+        f"{result['created']}  {machine['cpu']}, {settings['threads']} of {machine['cores']} "
+        f"threads, {settings['dtype']}\nPython {machine['python']}, {versions}\n"
+    )
+
+
+def _timings(
+    title: str,
+    what: str,
+    rows: Sequence[dict[str, Any]],
+    columns: Sequence[Column],
+    caption: str = "",
+) -> Grid:
+    empty = [""] * (len(columns) - 1)
+    cells = [
+        [row["label"], "failed", *empty]
+        if row["error"] is not None
+        else [row["label"], *(decimal(row[name], form) for name, _, form in columns)]
+        for row in rows
+    ]
+    headings = [what, *(heading for _, heading, _ in columns)]
+    return Grid(title, headings, cells, left=[what], caption=caption)
+
+
+def _graph_table(graph: dict[str, Any], key: str, labels: dict[str, str]) -> Grid:
+    floor = graph["floor"][key]["competitor"]
+    return _timings(
+        f"{graph['name']}: {key}, {_size(graph)}",
+        "competitor",
+        _rows(graph, key),
+        COLUMNS,
+        caption=f"floor: {labels[floor] if floor else 'not measured'}",
+    )
+
+
+def _sweep_table(series: list[dict[str, Any]], key: str) -> Grid:
+    r"""Ratios to the floor by size; a competitor that a size was too large for has none."""
+    labels = {row["competitor"]: row["label"] for point in series for row in _rows(point, key)}
+    cells = []
+    for point in series:
+        ratios = {row["competitor"]: row["ratio_to_floor"] for row in _rows(point, key)}
+        floor = decimal(point["floor"][key]["median_ms"], ".3f")
+        cells.append([_size(point), floor, *(decimal(ratios.get(name)) for name in labels)])
+    title = f"sweep: {key}, median as a ratio to the floor"
+    return Grid(title, ["size", "floor ms", *labels.values()], cells, left=["size"])
+
+
+def _cold_table(cold: dict[str, Any], labels: dict[str, str]) -> Grid:
+    both = [cold[key] for key in ("compile", "cached")]
+    cells = [
+        [labels[name], *(f"{run['first_call_seconds'][name]:.3f}" for run in both)]
+        for name in both[0]["first_call_seconds"]
+    ]
+    totals = (f"{run['three_aggregators_seconds']:.3f}" for run in both)
+    return Grid(
+        "cold start: seconds of the first forward+backward pass",
+        ["", "empty cache", "warm cache, new process"],
+        [*cells, ["all three aggregators", *totals]],
+        left=[""],
+        caption="exact: what rows on the exact path need on top",
+    )
+
+
+def _memory_table(rows: list[dict[str, Any]]) -> Grid:
+    cells = [
+        [
+            row["layer"],
+            row["aggr"],
+            f"{row['num_nodes']:,}",
+            f"{row['num_edges']:,}",
+            decimal(row["peak_mb"], ".1f"),
+            decimal(row["ratio_to_linear"]),
+        ]
+        for row in rows
+    ]
+    headings = ["layer", "aggregator", "nodes", "edges", "peak MB", "× linear"]
+    title = "peak memory of a layer, forward and backward"
+    return Grid(title, headings, cells, left=["layer", "aggregator"])
+
+
+def _rows(graph: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    return [row for row in graph["results"] if row["pass"] == key]
+
+
+def _size(graph: dict[str, Any]) -> str:
+    return (
+        f"{graph['num_nodes']:,} nodes, {graph['num_edges']:,} edges, {graph['channels']} channels"
+    )
 
 
 @click.command(hidden=True)
-@click.option("--nodes", type=POSITIVE, default=500_000, help="Nodes of the graph.")
-@click.option("--edges", type=POSITIVE, default=10_000_000, help="About how many edges it has.")
-@click.option("--channels", type=POSITIVE, default=32, help="Channels of all layers.")
-@click.option("--directed", is_flag=True, help="Whether edges point one way.")
+@click.option("--nodes", type=options.POSITIVE, default=500_000, help="Nodes of the graph.")
+@click.option(
+    "--edges", type=options.POSITIVE, default=10_000_000, help="About how many edges it has."
+)
+@click.option("--channels", type=options.POSITIVE, default=32, help="Channels of all layers.")
+@click.option("--directed", is_flag=True, help="Draw directed edges.")
 @click.option("--backbone", default="gcn", help="The layers.")
 @click.option("--aggr", "names", default="none,lp,poly,softmax,max", help="The aggregators.")
-@click.option("--limit", type=float, default=4.0, help="GiB of data a process may have; 0 for any.")
+@click.option(
+    "--limit", type=float, default=4.0, help="GiB of data a process may have; 0 for no limit."
+)
 @click.option("--memory", type=float, default=1.0, help="GiB that the arrays of a block may take.")
-@click.option("--threads", type=POSITIVE, default=2, help="Threads to compute on.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of graph and weights.")
+@click.option("--threads", type=options.POSITIVE, default=2, help="Threads to compute on.")
+@click.option("--seed", type=options.NOT_NEGATIVE, default=0, help="Seed of graph and weights.")
 @click.option(
     "--what",
     type=click.Choice(["inference", "training"]),
@@ -154,7 +294,7 @@ GIB = 1 << 30
     "place",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default=Path("."),
-    help="Where files are made, and deleted at the end.",
+    help="Folder for the graph, which is deleted at the end.",
 )
 def bench_large(
     nodes: int,
@@ -173,26 +313,25 @@ def bench_large(
     r"""Time two layers on a large generated graph. A JSON line for each aggregator: seconds, and
     private memory at its peak; inference keeps a limit of data (RLIMIT_DATA).
     """
+    from meanmax.study.bench.graphs import GraphError, generate_folder
+    from meanmax.study.bench.large import LargeCase, run_large
+    from meanmax.study.bench.measure import ChildError
+
     with tempfile.TemporaryDirectory(prefix="meanmax-large-", dir=place) as made:
         folder = Path(made) / "graph"
         try:
             generate_folder(folder, nodes, edges, channels=channels, directed=directed, seed=seed)
             for name in names.split(","):
-                if what == "training":
-                    step = TrainingSettings(str(folder), name, channels, 3, threads, seed)
-                    click.echo(json.dumps(run_training(step)))
-                    continue
-                settings = LargeSettings(
+                case = LargeCase(
                     str(folder),
+                    name,
                     backbone,
-                    [name],
                     channels,
-                    int(limit * GIB),
-                    int(memory * GIB),
-                    threads,
-                    seed,
+                    limit=int(limit * GIB),
+                    memory=int(memory * GIB),
+                    threads=threads,
+                    seed=seed,
                 )
-                for row in run_large(settings):
-                    click.echo(json.dumps(row))
+                click.echo(json.dumps(run_large(case, what)))  # type: ignore[arg-type]
         except (ChildError, GraphError, ValueError, OSError) as error:
             raise click.ClickException(str(error)) from error

@@ -1,93 +1,95 @@
-r"""Layer-wise inference of a large graph on disk within a limit of memory."""
+r"""Two layers on a large graph: inference from disk within a memory limit, or training steps."""
 
 from __future__ import annotations
 
 import math
 import resource
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from meanmax.nn import build_model
+from meanmax.graph import Graph
+from meanmax.nn import NodeModel, build_model
 from meanmax.scale.features import scratch_files
 from meanmax.scale.folder import open_folder
 from meanmax.scale.inference import run_layers, scratch_bytes
-from meanmax.study.bench.memory import PrivatePeak, answer, run_child
+from meanmax.study.bench.measure import PrivatePeak, run_child
 
 
 @dataclass(frozen=True)
-class LargeSettings:
-    r"""What is measured.
+class LargeCase:
+    r"""One aggregator on one graph folder.
 
     Args:
-        folder (str): The graph folder; the scratch files are made beside it.
+        folder (str): The graph folder; scratch files are created beside it.
+        aggr (str): The aggregator, in both layers.
         backbone (str, optional): The layers. (default: :obj:`"gcn"`)
-        aggregators (list, optional): The aggregators, in both layers of two.
         hidden (int, optional): Channels of hidden layer and output. (default: :obj:`32`)
-        limit (int, optional): Bytes of data that the process may have (RLIMIT_DATA), Python and
-            PyTorch included; 0 for no limit. (default: 4 GiB)
+        limit (int, optional): Bytes of data that an inference process may have (RLIMIT_DATA),
+            Python and PyTorch included; 0 for no limit. (default: 4 GiB)
         memory (int, optional): Bytes that the arrays of a block may take. (default: 1 GiB)
+        steps (int, optional): Timed training steps, after one that is not. (default: :obj:`3`)
         threads (int, optional): Threads. (default: :obj:`2`)
-        seed (int, optional): Of the weights. (default: :obj:`0`)
+        seed (int, optional): The seed of the weights. (default: :obj:`0`)
     """
 
     folder: str
+    aggr: str
     backbone: str = "gcn"
-    aggregators: list[str] = field(default_factory=lambda: ["none", "lp", "poly", "softmax", "max"])
     hidden: int = 32
     limit: int = 4 << 30
     memory: int = 1 << 30
+    steps: int = 3
     threads: int = 2
     seed: int = 0
 
-
-def run_large(settings: LargeSettings) -> list[dict[str, Any]]:
-    r"""A row for each aggregator, measured in a fresh process."""
-    rows: list[dict[str, Any]] = []
-    for name in settings.aggregators:
-        request = {**asdict(settings), "aggregators": [name]}
-        rows += run_child("meanmax.study.bench.large", request)
-    return rows
-
-
-def respond(request: dict[str, Any]) -> list[dict[str, Any]]:
-    r"""Measures in this process, which keeps to the limit from here on."""
-    settings = LargeSettings(**request)
-    torch.set_num_threads(settings.threads)
-    if settings.limit:
-        resource.setrlimit(resource.RLIMIT_DATA, (settings.limit, settings.limit))
-    return [_measured(settings, name) for name in settings.aggregators]
+    def model(self, features: int, **options: Any) -> NodeModel:
+        r"""The two layers."""
+        torch.manual_seed(self.seed)
+        width = self.hidden
+        return build_model(
+            self.backbone, self.aggr, features, width, width, nonlinear="all", **options
+        )
 
 
-def _measured(settings: LargeSettings, name: str) -> dict[str, Any]:
-    folder = open_folder(settings.folder)
-    torch.manual_seed(settings.seed)
-    width = settings.hidden
-    model = build_model(
-        settings.backbone, name, folder.manifest.num_features, width, width, nonlinear="all"
-    )
+def run_large(case: LargeCase, what: Literal["inference", "training"]) -> dict[str, Any]:
+    r"""Measures one case in a new process and returns its row."""
+    row: dict[str, Any] = run_child(f"{__name__}:measure_{what}", asdict(case))
+    return row
+
+
+def measure_inference(**request: Any) -> dict[str, Any]:
+    r"""Times inference layer by layer in this process, which keeps to the limit from here on."""
+    case = LargeCase(**request)
+    torch.set_num_threads(case.threads)
+    if case.limit:
+        resource.setrlimit(resource.RLIMIT_DATA, (case.limit, case.limit))
+    folder = open_folder(case.folder)
+    model = case.model(folder.manifest.num_features)
     start, busy = time.perf_counter(), time.process_time()
     needed = scratch_bytes(model, folder.x)
-    with PrivatePeak() as watch, scratch_files(Path(settings.folder).parent, needed) as store:
-        out = run_layers(model, folder.x, folder.edges, store, settings.memory)
+    with PrivatePeak() as watch, scratch_files(Path(case.folder).parent, needed) as store:
+        out = run_layers(model, folder.x, folder.edges, store, case.memory)
         seconds, busy = time.perf_counter() - start, time.process_time() - busy
         total = float(np.add.reduce(out.array, axis=None, dtype=np.float64))
     if not math.isfinite(total):
-        raise FloatingPointError(f"the output of {name} is not finite")
+        raise FloatingPointError(f"the output of {case.aggr} is not finite")
     edges = folder.manifest.num_edges
     return {
-        "backbone": settings.backbone,
-        "aggr": name,
+        "backbone": case.backbone,
+        "aggr": case.aggr,
         "nodes": folder.num_nodes,
         "edges": edges,
-        "channels": width,
-        "threads": settings.threads,
-        "limit_bytes": settings.limit,
-        "block_bytes": settings.memory,
+        "channels": case.hidden,
+        "threads": case.threads,
+        "limit_bytes": case.limit,
+        "block_bytes": case.memory,
         "private_peak_bytes": watch.peak,
         "scratch_bytes": needed,
         "seconds": round(seconds, 4),
@@ -97,5 +99,46 @@ def _measured(settings: LargeSettings, name: str) -> dict[str, Any]:
     }
 
 
-if __name__ == "__main__":
-    answer(respond)
+def measure_training(**request: Any) -> dict[str, Any]:
+    r"""Times forward and backward over the whole graph in the memory of this process."""
+    case = LargeCase(**request)
+    torch.set_num_threads(case.threads)
+    with PrivatePeak(0.05) as watch:
+        graph, x = _in_memory(case.folder)
+        model = case.model(x.size(1), dropout=0.0)
+        first = _step(model, x, graph)  # prepares the graph, loads the kernels
+        times = [_step(model, x, graph) for _ in range(case.steps)]
+    return {
+        "backbone": case.backbone,
+        "aggr": case.aggr,
+        "nodes": graph.num_nodes,
+        "edges": graph.num_edges,
+        "channels": case.hidden,
+        "threads": case.threads,
+        "steps": case.steps,
+        "first_seconds": round(first, 2),
+        "step_seconds": [round(seconds, 3) for seconds in times],
+        "ns_per_edge": round(1e9 * median(times) / max(graph.num_edges, 1), 2),
+        "private_peak_bytes": watch.peak,
+    }
+
+
+def _in_memory(path: str) -> tuple[Graph, Tensor]:
+    folder = open_folder(path)
+    stored = (np.array(folder.arrays[name]) for name in ("rowptr", "col"))
+    pointer, source = (torch.from_numpy(array) for array in stored)
+    x = folder.x.read(0, folder.num_nodes)
+    assert isinstance(x, Tensor)
+    return Graph.from_csr(pointer, source), x
+
+
+def _step(model: NodeModel, x: Tensor, graph: Graph) -> float:
+    r"""Seconds of one forward and one backward pass of both layers."""
+    model.zero_grad()
+    start = time.perf_counter()
+    model(x, graph).square().mean().backward()
+    seconds = time.perf_counter() - start
+    grads = [p.grad for p in model.parameters() if p.grad is not None]
+    if not all(bool(torch.isfinite(grad).all()) for grad in grads):
+        raise FloatingPointError("a gradient is not finite")
+    return seconds

@@ -1,9 +1,10 @@
-r"""Whole training epochs: forward, backward and a step, of our models and of PyG's."""
+r"""The bench of layers: training epochs of our models and of PyG's, and the memory of layers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
@@ -14,8 +15,12 @@ from torch.nn import Module
 from torch.nn.functional import cross_entropy, relu
 
 from meanmax.graph import Graph, SparseFeatures
-from meanmax.nn import build_model
+from meanmax.nn import GATConv, GCNConv, build_model
+from meanmax.study.bench import BenchSettings, measure
+from meanmax.study.bench.aggregators import Progress
 from meanmax.study.bench.graphs import power_law_graph
+from meanmax.study.bench.measure import ChildError, Timing, quotient, run_child, time_in_turns
+from meanmax.study.runs.machine import machine_facts, num_threads
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class Shape:
     classes: int
 
     def shrunk(self, factor: int) -> Shape:
-        r"""A smaller one to try things with."""
+        r"""A smaller shape, to try the bench."""
         nodes = max(self.nodes // factor, 50)
         return Shape(
             self.name,
@@ -58,12 +63,12 @@ CITESEER = Shape("citeseer-shaped", 3_327, 9_104, 3_703, 0.009, 6)
 LARGE = Shape("large", 170_000, 2_300_000, 64, 1.0, 40)
 
 
-class Problem:
+class EpochData:
     r"""A graph, features and classes to train on.
 
     Args:
         shape (Shape): The sizes.
-        seed (int): Of graph, features and classes.
+        seed (int): The seed of graph, features and classes.
     """
 
     def __init__(self, shape: Shape, seed: int) -> None:
@@ -74,11 +79,10 @@ class Problem:
         self.graph = Graph.from_edge_index(self.edge_index, shape.nodes)
         generator = torch.Generator().manual_seed(seed)
         size = (shape.nodes, shape.features)
-        x = torch.randn(size, generator=generator)
+        self.x = torch.randn(size, generator=generator)
         if shape.filled < 1:
             kept = torch.rand(size, generator=generator) < shape.filled
-            x = x.abs() * kept
-        self.x = x
+            self.x = self.x.abs() * kept
         self.y = torch.randint(shape.classes, (shape.nodes,), generator=generator)
 
 
@@ -96,39 +100,38 @@ class Trainee:
     Args:
         name (str): The key in the results.
         label (str): What tables call it.
-        baseline (str, optional): The trainee it is compared with as its linear self, or its dense
-            one.
-        prepare (callable): Makes the epoch from a problem.
+        baseline (str, optional): The same model with the linear aggregation, or on dense input.
+        prepare (callable): Makes the epoch from a data.
     """
 
     name: str
     label: str
     baseline: str | None
-    prepare: Callable[[Problem], Epoch]
+    prepare: Callable[[EpochData], Epoch]
 
 
-def _epoch(model: Module, run: Callable[[], Any], problem: Problem) -> Epoch:
+def _epoch(model: Module, run: Callable[[], Any], data: EpochData) -> Epoch:
     model.train()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, fused=True)
 
     def epoch() -> None:
         optimizer.zero_grad()
-        loss = cross_entropy(run(), problem.y)
+        loss = cross_entropy(run(), data.y)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
 
     return epoch
 
 
-def _ours(backbone: str, aggr: str, nonlinear: str, sparse: bool, problem: Problem) -> Epoch:
+def _ours(backbone: str, aggr: str, nonlinear: str, sparse: bool, data: EpochData) -> Epoch:
     torch.manual_seed(0)
-    shape = problem.shape
+    shape = data.shape
     model = build_model(
         backbone, aggr, shape.features, HIDDEN, shape.classes, dropout=DROPOUT,
         nonlinear=nonlinear,  # type: ignore[arg-type]
     )  # fmt: skip
-    x = SparseFeatures.from_dense(problem.x) if sparse else problem.x
-    return _epoch(model, lambda: model(x, problem.graph), problem)
+    x = SparseFeatures.from_dense(data.x) if sparse else data.x
+    return _epoch(model, lambda: model(x, data.graph), data)
 
 
 class PygModel(Module):
@@ -152,10 +155,10 @@ class PygModel(Module):
         return self.second(x, edge_index)
 
 
-def _pyg(make: Callable[[int, int], PygModel], problem: Problem) -> Epoch:
+def _pyg(make: Callable[[int, int], PygModel], data: EpochData) -> Epoch:
     torch.manual_seed(0)
-    model = make(problem.shape.features, problem.shape.classes)
-    return _epoch(model, lambda: model(problem.x, problem.edge_index), problem)
+    model = make(data.shape.features, data.shape.classes)
+    return _epoch(model, lambda: model(data.x, data.edge_index), data)
 
 
 def _gen(aggr: str, options: dict[str, Any], features: int, classes: int) -> PygModel:
@@ -211,11 +214,9 @@ def _trainees() -> list[Trainee]:
 
 
 TRAINEES: Final[dict[str, Trainee]] = {trainee.name: trainee for trainee in _trainees()}
-r"""What is trained on every shape but the sparse one, in the order of the tables."""
+r"""The models that train on every shape but the sparse one, in the order of the tables."""
 
-SPARSE: Final[dict[str, Trainee]] = {
-    PYG_GCN: TRAINEES[PYG_GCN],
-} | {
+SPARSE: Final[dict[str, Trainee]] = {PYG_GCN: TRAINEES[PYG_GCN]} | {
     f"gcn-{aggr}-{kind}": Trainee(
         f"gcn-{aggr}-{kind}",
         f"gcn {aggr}, {kind} input",
@@ -225,4 +226,144 @@ SPARSE: Final[dict[str, Trainee]] = {
     for aggr in AGGREGATORS
     for kind in ("dense", "sparse")
 }
-r"""Sparse input beside the same as a dense matrix, and PyG's GCN, which takes it dense."""
+r"""Sparse and dense input side by side, and PyG's GCN on dense input."""
+
+PYG_BASELINES: Final = {
+    "faster_than_gen_softmax": GEN_SOFTMAX,
+    "faster_than_gen_powermean": GEN_POWER,
+    "faster_than_pyg_gat": PYG_GAT,
+    "faster_than_pyg_gcn": PYG_GCN,
+}
+SHAPES: Final = ((PUBMED, TRAINEES), (COMPUTERS, TRAINEES), (PPI, TRAINEES), (CITESEER, SPARSE))
+MEMORY_CASES: dict[str, tuple[Shape, Callable[[str | None], Module]]] = {
+    "gat 4×256": (PPI, lambda aggr: GATConv(50, 256, 4, aggr=aggr)),  # type: ignore[arg-type]
+    "gcn 64": (LARGE, lambda aggr: GCNConv(64, 64, aggr=aggr)),  # type: ignore[arg-type]
+}
+SHRINK = 40
+
+
+def run_layers(
+    settings: BenchSettings, progress: Progress = lambda _, __: lambda: None
+) -> dict[str, Any]:
+    r"""Measures epochs on every shape, and the memory of layers.
+
+    Args:
+        settings (BenchSettings): Repeats, budget, threads and seed; :obj:`quick` shrinks all
+            graphs.
+        progress (callable, optional): See :func:`meanmax.study.bench.aggregators.run_bench`.
+    """
+    settings = settings.resolved()
+    result: dict[str, Any] = {
+        "schema": 1,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "settings": asdict(settings),
+        "method": {
+            "epoch": "forward, backward and Adam step of two layers, hidden 64 (GAT: 8 heads of "
+            "8), dropout 0.5, all nodes in the loss, dense input unless stated",
+            "own_linear": "the time as a multiple of that of the same model without aggregator",
+        },
+        "notes": ["quick sizes say nothing about speed"] if settings.quick else [],
+    }
+    with num_threads(settings.threads):
+        result["shapes"] = [
+            _measure(shape, trainees, settings, progress) for shape, trainees in SHAPES
+        ]
+    result["memory"], result["memory_error"] = None, None
+    if settings.measure_memory:
+        step = progress("layers: memory", 1)
+        try:
+            shrink = SHRINK if settings.quick else 1
+            result["memory"] = layer_memory(settings.threads, settings.seed, shrink)
+        except ChildError as error:
+            result["memory_error"] = str(error)
+        step()
+    result["machine"] = machine_facts()
+    return result
+
+
+def _measure(
+    shape: Shape, trainees: Mapping[str, Trainee], settings: BenchSettings, progress: Progress
+) -> dict[str, Any]:
+    data = EpochData(shape.shrunk(SHRINK) if settings.quick else shape, settings.seed)
+    timings = time_in_turns(
+        {name: trainee.prepare(data) for name, trainee in trainees.items()},
+        repeats=settings.repeats,
+        budget=settings.budget,
+        seed=settings.seed,
+        on_step=progress(f"{shape.name}: epochs", len(trainees) * (settings.repeats + 1)),
+    )
+    return {
+        "name": shape.name,
+        "num_nodes": data.shape.nodes,
+        "num_edges": data.graph.num_edges,
+        "features": data.shape.features,
+        "filled": float((data.x != 0).float().mean()),
+        "results": [_row(trainees[name], timing, timings) for name, timing in timings.items()],
+    }
+
+
+def _row(trainee: Trainee, timing: Timing, timings: Mapping[str, Timing]) -> dict[str, Any]:
+    own = timings[trainee.baseline].median_ms if trainee.baseline else None
+    row: dict[str, Any] = {
+        "trainee": trainee.name,
+        "label": trainee.label,
+        "n": len(timing.seconds),
+        "median_ms": timing.median_ms,
+        "ratio_to_own": quotient(timing.median_ms, own),
+        "times_ms": [1000 * seconds for seconds in timing.seconds],
+        "error": timing.error,
+    }
+    for key, name in PYG_BASELINES.items():
+        theirs = timings[name].median_ms if name in timings else None
+        row[key] = quotient(theirs, timing.median_ms)
+    return row
+
+
+def layer_memory(threads: int, seed: int, shrink: int) -> list[dict[str, Any]] | None:
+    r"""Peak bytes of a forward and backward pass of every layer and aggregator, beside those of the
+    layer's own aggregation; :obj:`None` where the system cannot measure them.
+
+    Args:
+        threads (int): The number of threads.
+        seed (int): The seed of graph and features.
+        shrink (int): The factor by which graphs are smaller than their real sizes.
+    """
+    request = {"threads": threads, "seed": seed, "shrink": shrink}
+    measured: list[dict[str, Any]] | None
+    measured = run_child(f"{__name__}:measure_layers", request, measure.SEPARATE_ARRAYS)
+    return measured
+
+
+def measure_layers(threads: int, seed: int, shrink: int) -> list[dict[str, Any]] | None:
+    r"""Measures in this process; see :func:`layer_memory`."""
+    if not measure.can_reset_peak():
+        return None
+    torch.set_num_threads(threads)
+    rows = []
+    for name, (shape, make) in MEMORY_CASES.items():
+        if shrink > 1:
+            shape = replace(shape.shrunk(shrink), features=shape.features)
+        data = EpochData(shape, seed)
+        peaks = {aggr: _peak(make, aggr, data) for aggr in AGGREGATORS}
+        rows += [
+            {
+                "layer": name,
+                "aggr": aggr,
+                "num_nodes": shape.nodes,
+                "num_edges": data.graph.num_edges,
+                "peak_mb": None if peak is None else peak / 1e6,
+                "ratio_to_linear": quotient(peak or None, peaks["none"] or None),
+            }
+            for aggr, peak in peaks.items()
+        ]
+    return rows
+
+
+def _peak(make: Callable[[str | None], Module], aggr: str, data: EpochData) -> int | None:
+    torch.manual_seed(0)
+    layer = make(None if aggr == "none" else aggr)
+    x = data.x.clone().requires_grad_()
+    leaves = [x, *layer.parameters()]
+    return measure.peak_of(
+        lambda: torch.autograd.grad(layer(x, data.graph).square().mean(), leaves)
+    )

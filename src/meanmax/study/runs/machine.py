@@ -8,7 +8,8 @@ import platform
 import subprocess
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -148,3 +149,16 @@ def _libraries(rows: Sequence[Row]) -> str:
         for name, versions in sorted(found.items())
         if len(versions) > 1 and name != "meanmax"
     )
+
+
+@contextmanager
+def num_threads(count: int) -> Iterator[None]:
+    r"""Computes on :obj:`count` threads of PyTorch inside a :obj:`with` block."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,16 +1,20 @@
+import sys
 from dataclasses import replace
 from statistics import median
 
 import pytest
 import torch
 
-from meanmax.study.bench import run as run_module
-from meanmax.study.bench import run_bench
-from meanmax.study.bench.competitors import COMPETITORS, LINEAR, PASSES, SWEPT
-from meanmax.study.bench.memory import ChildError
+from meanmax.study.bench import aggregators
+from meanmax.study.bench.aggregators import peak_memory, run_bench
+from meanmax.study.bench.competitors import COMPETITORS, FORWARD, LINEAR, PASSES, SWEPT, TRAIN
+from meanmax.study.bench.graphs import GraphSource
+from meanmax.study.bench.measure import ChildError
 from meanmax.study.bench.report import failures
 
 from .small import SMALL, small_result, write_amazon
+
+NODES, EDGES, CHANNELS = 10_000, 200_000, 64
 
 
 def medians(entry, key):
@@ -66,8 +70,8 @@ def test_real_graph_is_measured_where_present(tmp_path):
 
 
 def test_sweep(monkeypatch):
-    monkeypatch.setattr(run_module, "SWEEP_EDGES", (1000, 2000, 4000))
-    monkeypatch.setattr(run_module, "PYG_MOST_ENTRIES", 2000 * 64)
+    monkeypatch.setattr(aggregators, "SWEEP_EDGES", (1000, 2000, 4000))
+    monkeypatch.setattr(aggregators, "PYG_MOST_ENTRIES", 2000 * 64)
     sweep = run_bench(replace(SMALL, sweep=True, max_edges=2000, repeats=1))["sweep"]
     assert [point["num_edges"] for point in sweep["edges"]] == [1000, 2000]
     assert [point["channels"] for point in sweep["channels"]] == [16, 64, 256]
@@ -79,12 +83,12 @@ def test_sweep(monkeypatch):
 
 def test_memory_and_cold_start_reach_the_result(monkeypatch):
     monkeypatch.setattr(
-        run_module.memory,
+        aggregators,
         "peak_memory",
         lambda *args: {name: dict.fromkeys(PASSES, 1920) for name in args[-1]},
     )
     cold = {"error": None, "compile": {}, "cached": {}}
-    monkeypatch.setattr(run_module, "cold_start", lambda threads: {**cold, "threads": threads})
+    monkeypatch.setattr(aggregators, "cold_start", lambda threads: {**cold, "threads": threads})
     result = run_bench(replace(SMALL, measure_memory=True, cold=True, repeats=1))
     assert result["cold"] == {**cold, "threads": 2}
     for row in result["graphs"][0]["results"]:
@@ -96,8 +100,8 @@ def test_a_child_that_fails_does_not_lose_the_timings(monkeypatch):
     def fail(*_):
         raise ChildError("ended with -9")
 
-    monkeypatch.setattr(run_module.memory, "peak_memory", fail)
-    monkeypatch.setattr(run_module, "cold_start", fail)
+    monkeypatch.setattr(aggregators, "peak_memory", fail)
+    monkeypatch.setattr(aggregators, "cold_start", fail)
     result = run_bench(replace(SMALL, measure_memory=True, cold=True, repeats=1))
     assert_consistent(result["graphs"][0], COMPETITORS)
     assert failures(result) == ["power-law, memory: ended with -9", "cold start: ended with -9"]
@@ -111,3 +115,40 @@ def test_number_of_threads_is_restored():
         assert torch.get_num_threads() == 1
     finally:
         torch.set_num_threads(before)
+
+
+def test_two_processes_share_one_cache(monkeypatch):
+    """The children compile for a minute, so only what is asked of them is tested."""
+    asked = []
+
+    def child(module, request, env):
+        asked.append((module, request, env["NUMBA_CACHE_DIR"]))
+        return {"run": len(asked)}
+
+    monkeypatch.setattr(aggregators, "run_child", child)
+    result = aggregators.cold_start(threads=2)
+    assert asked[0] == asked[1]
+    assert (result["compile"], result["cached"]) == ({"run": 1}, {"run": 2})
+
+
+def test_first_calls_of_this_process():
+    answer = aggregators.measure_first_calls(threads=2)
+    first = answer["first_call_seconds"]
+    assert list(first) == ["lp-numba", "polynomial-numba", "softmax-numba", "exact-numba"]
+    assert all(seconds > 0 for seconds in first.values())
+    assert answer["three_aggregators_seconds"] == sum(list(first.values())[:3])
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc/self/clear_refs")
+def test_messages_of_pyg_are_seen_and_ours_have_none():
+    source = GraphSource("power-law", NODES, EDGES)
+    names = ["linear-torch", "lp-numba", "pyg-sum"]
+    peaks = peak_memory(source, CHANNELS, "float32", 2, 0, names)
+    if peaks is None:
+        pytest.skip("the system does not let a process reset its high-water mark")
+    one_array, messages = 4 * NODES * CHANNELS, 4 * EDGES * CHANNELS
+    assert list(peaks) == names
+    assert messages < peaks["pyg-sum"][FORWARD] < 3 * messages
+    assert messages < peaks["pyg-sum"][TRAIN]
+    assert one_array < peaks["lp-numba"][TRAIN] < messages
+    assert 1.5 * one_array < peaks["linear-torch"][TRAIN] < messages

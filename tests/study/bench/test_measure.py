@@ -1,6 +1,18 @@
 import gc
+from pathlib import Path
 
-from meanmax.study.bench.run import MIN_CALLS, WARM_UP_CALLS, time_in_turns
+import numpy as np
+import pytest
+
+from meanmax.study.bench.measure import (
+    MIN_CALLS,
+    WARM_UP_CALLS,
+    ChildError,
+    PrivatePeak,
+    private_bytes,
+    run_child,
+    time_in_turns,
+)
 
 
 def test_every_case_is_called_once_per_round():
@@ -27,3 +39,26 @@ def test_a_case_that_fails_does_not_end_the_others():
     assert timings["bad"].error == "RuntimeError: not enough memory"
     assert timings["bad"].median_ms is None
     assert len(timings["good"].seconds) == 2
+
+
+def test_a_child_that_fails_says_why():
+    with pytest.raises(ChildError, match="No module named 'meanmax.study.bench.nothing'"):
+        run_child("meanmax.study.bench.nothing:work", {})
+
+
+def test_request_and_environment_reach_the_child(tmp_path, monkeypatch):
+    (tmp_path / "echo.py").write_text(
+        "import os\n\n\ndef work(a):\n    return [a, os.environ['COLOUR']]\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert run_child("echo:work", {"a": 1}, {"COLOUR": "red"}) == [1, "red"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+def test_private_memory_is_seen():
+    before = private_bytes()
+    with PrivatePeak(0.001) as watch:
+        held = np.ones(1 << 23)
+        while watch.peak < before + held.nbytes // 2:
+            pass
+    assert watch.peak >= before + held.nbytes // 2

@@ -5,7 +5,12 @@ import torch
 from click.testing import CliRunner
 
 from meanmax.cli import main
+from meanmax.cli.commands.bench import tables
+from meanmax.cli.tables import print_out
 from meanmax.study.bench.competitors import COMPETITORS, PASSES, Competitor
+from meanmax.study.bench.report import failures
+
+from ...study.bench.small import full_result, small_result
 
 SMALL = "bench --quick --nodes 60 --no-memory --repeats 1".split()
 
@@ -81,6 +86,26 @@ def test_impossible_graph(tmp_path):
 def test_bad_option():
     result = invoke("bench", "--threads", "0")
     assert_message(result, "--threads")
+
+
+def test_tables_name_everything(capsys):
+    print_out(*tables(small_result()))
+    text = capsys.readouterr().out
+    assert all(competitor.label in text for competitor in COMPETITORS.values())
+    assert all(f"power-law: {key}, 60 nodes, 400 edges, 4 channels" in text for key in PASSES)
+    assert "[nodes, channels]" in text
+    assert "float32" in text
+    assert "note: amazon-computers skipped" in text
+
+
+def test_tables_of_a_full_result(capsys):
+    result = full_result()
+    print_out(*tables(result))
+    text = capsys.readouterr().out
+    assert "failed" in text
+    assert "power-law, linear sum (numba), forward: RuntimeError: broken" in failures(result)
+    assert "sweep: forward+backward" in text
+    assert "all three aggregators" in text
 
 
 def assert_message(result, *parts):

@@ -1,0 +1,285 @@
+r"""The bench of aggregators: graphs, sweep, memory and cold start, as one plain result."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from meanmax.graph import Graph
+from meanmax.study.bench import BenchSettings, measure
+from meanmax.study.bench.competitors import (
+    COMPETITORS,
+    LINEAR,
+    PASSES,
+    PYG_POWER_MEAN,
+    PYG_SOFTMAX,
+    SWEPT,
+    TRAIN,
+    Inputs,
+)
+from meanmax.study.bench.graphs import GraphSource, find_amazon, power_law_graph
+from meanmax.study.bench.measure import (
+    MIN_CALLS,
+    PAUSE,
+    WARM_UP_CALLS,
+    ChildError,
+    Timing,
+    quotient,
+    run_child,
+    time_in_turns,
+)
+from meanmax.study.runs.machine import machine_facts, num_threads
+
+SWEEP_EDGES = (10_000, 100_000, 1_000_000, 10_000_000)
+SWEEP_CHANNELS = (16, 64, 256)
+SWEEP_EDGES_OF_CHANNELS = 500_000
+EDGES_PER_NODE = 16
+PYG_MOST_ENTRIES = 150_000_000  # of one [edges, channels] array; PyG holds about ten of them
+FIRST_CALLS = ("lp-numba", "polynomial-numba", "softmax-numba", "exact-numba")
+MEMORY = (
+    "peak resident memory of one call beyond features and prepared graph, outputs and gradients "
+    "included, in a child process; good to a few tenths of a MB"
+)
+COLD_START = (
+    "seconds of the first forward+backward pass of each aggregator at float32, one after the "
+    "other in a fresh process; 'compile' with an empty NUMBA_CACHE_DIR, 'cached' with the one that "
+    "it filled; 'exact' is what rows on the exact path need on top"
+)
+
+Timed = Mapping[str, Timing]
+Progress = Callable[[str, int], Callable[[], None]]
+
+
+def floor_of(timed: Timed) -> dict[str, Any]:
+    r"""The faster of the linear products."""
+    medians = {name: timed[name].median_ms for name in LINEAR}
+    measured = {name: value for name, value in medians.items() if value is not None}
+    if not measured:
+        return {"competitor": None, "median_ms": None}
+    fastest = min(measured, key=measured.__getitem__)
+    return {"competitor": fastest, "median_ms": measured[fastest]}
+
+
+def rows_of(key: str, timed: Timed) -> list[dict[str, Any]]:
+    r"""One row per competitor in the pass :obj:`key`; a failed one has an error and no numbers."""
+    floor = floor_of(timed)["median_ms"]
+    return [
+        {
+            "competitor": name,
+            "label": COMPETITORS[name].label,
+            "pass": key,
+            "n": len(timing.seconds),
+            "median_ms": timing.median_ms,
+            "ratio_to_floor": quotient(timing.median_ms, floor),
+            "faster_than_pyg_softmax": _speedup(timing, timed, PYG_SOFTMAX),
+            "faster_than_pyg_powermean": _speedup(timing, timed, PYG_POWER_MEAN),
+            "times_ms": [1000 * seconds for seconds in timing.seconds],
+            "error": timing.error,
+        }
+        for name, timing in timed.items()
+    ]
+
+
+def _speedup(timing: Timing, timed: Timed, other: str) -> float | None:
+    return quotient(timed[other].median_ms, timing.median_ms) if other in timed else None
+
+
+def run_bench(
+    settings: BenchSettings, progress: Progress = lambda _, __: lambda: None
+) -> dict[str, Any]:
+    r"""Measures everything that the settings ask for.
+
+    Args:
+        settings (BenchSettings): What to measure.
+        progress (callable, optional): Called with a title and a number of steps before each part;
+            what it returns is called after each step. (default: shows nothing)
+    """
+    settings = settings.resolved()
+    real, note = find_amazon(Path(settings.data_dir) if settings.data_dir else None)
+    notes = [note] if note else []
+    if settings.quick:
+        notes.append("quick sizes try the command; they say nothing about speed")
+    made = GraphSource("power-law", settings.nodes, settings.edges, settings.seed)
+    sources = [made] if real is None else [made, real]
+    result: dict[str, Any] = {
+        "schema": 1,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "settings": asdict(settings),
+        "method": _method(),
+        "notes": notes,
+    }
+    with num_threads(settings.threads):
+        loaded = [(source, source.load()) for source in sources]  # bad files fail before the work
+        result["graphs"] = [_measure(*pair, settings, progress) for pair in loaded]
+        result["sweep"] = _sweep(settings, progress) if settings.sweep else None
+    result["cold"] = _cold(settings, progress) if settings.cold else None
+    result["machine"] = machine_facts()  # last, when numba knows its threading layer
+    return result
+
+
+def _measure(
+    source: GraphSource, graph: Graph, settings: BenchSettings, progress: Progress
+) -> dict[str, Any]:
+    r"""Times all competitors on one graph, then measures their memory in another process."""
+    names = list(COMPETITORS)
+    entry = _time(source.name, graph, settings, names, progress)
+    peaks, entry["memory_error"] = None, None
+    if settings.measure_memory:
+        step = progress(f"{source.name}: memory", 1)
+        try:
+            peaks = peak_memory(
+                source, settings.channels, settings.dtype, settings.threads, settings.seed, names
+            )
+        except ChildError as error:  # the timings are worth keeping
+            entry["memory_error"] = str(error)
+        step()
+    array = graph.num_nodes * settings.channels * getattr(torch, settings.dtype).itemsize
+    for row in entry["results"]:
+        peak = None if peaks is None else peaks[row["competitor"]][row["pass"]]
+        row["memory_mb"] = None if peak is None else peak / 1e6
+        row["memory_arrays"] = None if peak is None else peak / array
+    return entry
+
+
+def _time(
+    name: str, graph: Graph, settings: BenchSettings, names: Sequence[str], progress: Progress
+) -> dict[str, Any]:
+    inputs = Inputs(graph, settings.channels, getattr(torch, settings.dtype), settings.seed)
+    prepared = {name: COMPETITORS[name].prepare(inputs) for name in names}
+    cases = {
+        f"{name}/{key}": call for name, passes in prepared.items() for key, call in passes.items()
+    }
+    timings = time_in_turns(
+        cases,
+        repeats=settings.repeats,
+        budget=settings.budget,
+        seed=settings.seed,
+        on_step=progress(f"{name}: timing", len(cases) * (settings.repeats + 1)),
+    )
+    by_pass = {key: {name: timings[f"{name}/{key}"] for name in names} for key in PASSES}
+    return {
+        "name": name,
+        "num_nodes": graph.num_nodes,
+        "num_edges": graph.num_edges,
+        "channels": settings.channels,
+        "floor": {key: floor_of(timed) for key, timed in by_pass.items()},
+        "results": [row for key, timed in by_pass.items() for row in rows_of(key, timed)],
+    }
+
+
+def _sweep(settings: BenchSettings, progress: Progress) -> dict[str, list[dict[str, Any]]]:
+    r"""Our aggregators and the floor at growing numbers of edges, then of channels."""
+    edges = [size for size in SWEEP_EDGES if size <= settings.max_edges]
+    fixed = min(SWEEP_EDGES_OF_CHANNELS, settings.max_edges)
+    return {
+        "edges": [_sweep_point(size, 64, settings, progress) for size in edges],
+        "channels": [_sweep_point(fixed, size, settings, progress) for size in SWEEP_CHANNELS],
+    }
+
+
+def _sweep_point(
+    edges: int, channels: int, settings: BenchSettings, progress: Progress
+) -> dict[str, Any]:
+    nodes = edges // EDGES_PER_NODE // 2 * 2  # even, so that no edge is left over
+    source = GraphSource("power-law", nodes, edges, settings.seed)
+    with_pyg = edges * channels <= PYG_MOST_ENTRIES
+    names = [name for name in SWEPT if with_pyg or not COMPETITORS[name].is_pyg]
+    title = f"{edges:,} edges, {channels} channels"
+    return _time(title, source.load(), replace(settings, channels=channels), names, progress)
+
+
+def peak_memory(
+    source: GraphSource, channels: int, dtype: str, threads: int, seed: int, names: list[str]
+) -> dict[str, dict[str, int | None]] | None:
+    r"""Bytes of every competitor and pass; :obj:`None` where the system cannot measure them.
+
+    Args:
+        source (GraphSource): The graph.
+        channels (int): The number of channels.
+        dtype (str): The type of the features.
+        threads (int): The number of threads.
+        seed (int): The seed of the features.
+        names (list): The competitors.
+    """
+    if not sys.platform.startswith("linux"):
+        return None
+    request = {"source": asdict(source), "channels": channels, "dtype": dtype, "seed": seed}
+    request |= {"threads": threads, "names": names}
+    measured: dict[str, dict[str, int | None]] | None
+    measured = run_child(f"{__name__}:measure_peaks", request, measure.SEPARATE_ARRAYS)
+    return measured
+
+
+def measure_peaks(
+    source: dict[str, Any], channels: int, dtype: str, threads: int, seed: int, names: list[str]
+) -> dict[str, dict[str, int | None]] | None:
+    r"""Measures in this process; see :func:`peak_memory`."""
+    if not measure.can_reset_peak():
+        return None
+    torch.set_num_threads(threads)
+    inputs = Inputs(GraphSource(**source).load(), channels, getattr(torch, dtype), seed)
+    return {
+        name: {k: measure.peak_of(call) for k, call in COMPETITORS[name].prepare(inputs).items()}
+        for name in names
+    }
+
+
+def cold_start(threads: int) -> dict[str, Any]:
+    r"""First calls with an empty compilation cache, then in a new process with the filled one.
+
+    Args:
+        threads (int): The number of threads.
+    """
+    with tempfile.TemporaryDirectory(prefix="meanmax-cold-") as folder:
+        env, request = {"NUMBA_CACHE_DIR": folder}, {"threads": threads}
+        runs = {
+            key: run_child(f"{__name__}:measure_first_calls", request, env)
+            for key in ("compile", "cached")
+        }
+    return {"what": COLD_START, "error": None, **runs}
+
+
+def measure_first_calls(threads: int) -> dict[str, Any]:
+    r"""Calls every aggregator for the first time in this process; see :func:`cold_start`."""
+    torch.set_num_threads(threads)
+    inputs = Inputs(power_law_graph(200, 2000), channels=16)
+    first = {}
+    for name in FIRST_CALLS:
+        call = COMPETITORS[name].prepare(inputs)[TRAIN]
+        start = time.perf_counter()
+        call()
+        first[name] = time.perf_counter() - start
+    total = sum(seconds for name, seconds in first.items() if name != "exact-numba")
+    return {"first_call_seconds": first, "three_aggregators_seconds": total}
+
+
+def _cold(settings: BenchSettings, progress: Progress) -> dict[str, Any]:
+    step = progress("cold start", 1)
+    try:
+        measured = cold_start(settings.threads)
+    except ChildError as error:
+        measured = {"error": str(error)}
+    step()
+    return measured
+
+
+def _method() -> dict[str, Any]:
+    return {
+        "timing": (
+            f"{WARM_UP_CALLS} warm-up calls per competitor and pass, then rounds in which each is "
+            f"called once, in a new order per round, after a pause of {PAUSE:g} s; one leaves the "
+            f"rounds after {MIN_CALLS} calls or more once they took the budget, so n differs"
+        ),
+        "forward": "without recording for a backward pass",
+        "forward+backward": "gradients of features and parameter",
+        "floor": "the faster median of the two linear products, per graph and pass",
+        "memory": MEMORY,
+    }

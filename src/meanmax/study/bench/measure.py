@@ -1,0 +1,224 @@
+r"""How time and memory are measured: calls in turns, and peaks in processes of their own.
+
+**Peak memory of a call** is read from the kernel's high-water mark of resident memory. A child
+process calls every case once to prepare what is kept (compiled code, the graph's plan), returns
+free memory to the system, resets the mark (Linux: :obj:`/proc/self/clear_refs`), notes what is
+resident, calls the case again and reads the mark. The difference counts every page that the call
+touches, of PyTorch, numpy and numba alike, outputs and gradients included, but not the features and
+the prepared graph. The child's malloc maps each array of 64 KiB or more separately, so that a freed
+array leaves resident memory at once. The kernel counts resident pages per thread or processor
+before it adds them up, so the numbers are accurate to a few tenths of a megabyte.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+WARM_UP_CALLS = 2
+MIN_CALLS = 3
+PAUSE = 0.005  # seconds in which OpenMP's waiting threads stop spinning
+
+STATUS = Path("/proc/self/status")
+PEAK_RESET = Path("/proc/self/clear_refs")
+SEPARATE_ARRAYS = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+
+
+@dataclass
+class Timing:
+    r"""The seconds that the calls of one case took, or the error that ended it.
+
+    Args:
+        seconds (list, optional): One entry per call. (default: :obj:`[]`)
+        error (str, optional): Why there are no (more) calls. (default: :obj:`None`)
+    """
+
+    seconds: list[float] = field(default_factory=list)
+    error: str | None = None
+
+    @property
+    def median_ms(self) -> float | None:
+        r"""The median in milliseconds; :obj:`None` if the case failed."""
+        return None if self.error is not None else 1000 * median(self.seconds)
+
+
+def time_in_turns(
+    cases: Mapping[str, Callable[[], object]],
+    *,
+    repeats: int,
+    budget: float,
+    seed: int = 0,
+    on_step: Callable[[], None] = lambda: None,
+) -> dict[str, Timing]:
+    r"""Warms all cases up, then calls each of them once per round, in a new order each time.
+
+    A case leaves the rounds once its calls took :obj:`budget` together, but not before three.
+
+    Args:
+        cases (dict): The calls to time, by name.
+        repeats (int): The number of rounds.
+        budget (float): Seconds that the timed calls of one case may take.
+        seed (int, optional): The seed of the orders. (default: :obj:`0`)
+        on_step (callable, optional): Called after each case's warm-up and after each round's turn
+            of each case: :obj:`len(cases) * (repeats + 1)` times. (default: does nothing)
+    """
+    timings = {name: Timing() for name in cases}
+    for name, call in cases.items():
+        for _ in range(WARM_UP_CALLS):
+            _attempt(call, timings[name])
+        timings[name].seconds.clear()
+        on_step()
+    shuffled = random.Random(seed)
+    with _no_collection():
+        for _ in range(repeats):
+            for name in shuffled.sample(list(cases), len(cases)):
+                timing = timings[name]
+                if len(timing.seconds) < MIN_CALLS or sum(timing.seconds) < budget:
+                    _attempt(cases[name], timing)
+                on_step()
+            gc.collect()
+    return timings
+
+
+def _attempt(call: Callable[[], object], timing: Timing) -> None:
+    r"""Times one call; a case that failed once is not called again."""
+    if timing.error is not None:
+        return
+    time.sleep(PAUSE)
+    start = time.perf_counter()
+    try:
+        result = call()
+    except (RuntimeError, ValueError, MemoryError) as error:
+        timing.error = f"{type(error).__name__}: {error}"
+        return
+    timing.seconds.append(time.perf_counter() - start)
+    del result  # freed outside the clock, for all alike
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def quotient(upper: float | None, lower: float | None) -> float | None:
+    r"""Their ratio, or :obj:`None` unless both were measured."""
+    return None if upper is None or lower is None else upper / lower
+
+
+class ChildError(RuntimeError):
+    r"""A child process that failed; the message ends with the last line of its stderr."""
+
+
+def run_child(target: str, request: dict[str, Any], env: dict[str, str] | None = None) -> Any:
+    r"""Calls a function in a new process and returns its result, both as JSON.
+
+    Args:
+        target (str): The function, as :obj:`"module:name"`.
+        request (dict): Its keyword arguments.
+        env (dict, optional): Environment variables to add. (default: :obj:`None`)
+    """
+    inherited = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run(
+        [sys.executable, "-m", __name__, target],
+        input=json.dumps(request),
+        env=inherited | (env or {}),
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise ChildError(f"{target} in a child process ended with {done.returncode}: {last}")
+    return json.loads(done.stdout)
+
+
+class PrivatePeak:
+    r"""Samples :func:`private_bytes` in a thread inside a :obj:`with` block.
+
+    Args:
+        every (float, optional): Seconds between samples. (default: :obj:`0.01`)
+    """
+
+    def __init__(self, every: float = 0.01) -> None:
+        self.peak = 0
+        self._every = every
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> PrivatePeak:
+        self.peak = private_bytes()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(self._every):
+            self.peak = max(self.peak, private_bytes())
+
+
+def private_bytes() -> int:
+    r"""Resident memory that belongs to no file (RssAnon). Pages of mapped files do not count, since
+    the system reclaims them at need.
+    """
+    return _status("RssAnon")
+
+
+def can_reset_peak() -> bool:
+    r"""Whether the system has a high-water mark that this process may reset."""
+    try:
+        PEAK_RESET.write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+def peak_of(call: Callable[[], object]) -> int | None:
+    r"""Bytes that a call adds at its peak; :obj:`None` if it fails."""
+    try:
+        call()
+        gc.collect()
+        if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # absent from musl
+            trim(0)
+        PEAK_RESET.write_text("5")
+        before = _status("VmRSS")
+        result = call()
+        peak = _status("VmHWM")
+        del result
+    except (RuntimeError, ValueError, MemoryError):
+        return None  # the timing reports why
+    return max(peak - before, 0)
+
+
+def _status(key: str) -> int:
+    r"""A field of the process's status, in bytes."""
+    lines = STATUS.read_text().splitlines()
+    (line,) = (line for line in lines if line.startswith(f"{key}:"))
+    return 1024 * int(line.split()[1])
+
+
+if __name__ == "__main__":  # the child of run_child
+    module, _, name = sys.argv[1].partition(":")
+    json.dump(getattr(import_module(module), name)(**json.load(sys.stdin)), sys.stdout)
