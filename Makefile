@@ -66,7 +66,7 @@ format: $(STAMP) ## Repair what ruff can repair
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: $(STAMP) ## Time the aggregators beside their peers
+bench: $(STAMP) ## Time the aggregators beside PyG's
 	$(BIN)/meanmax bench $(ARGS)
 
 clean: ## Remove caches (numba's compiled kernels too), builds and results
