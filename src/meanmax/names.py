@@ -1,7 +1,7 @@
-r"""The names that models go by, in one place that imports nothing.
+r"""Names of backbones, aggregators and splits, in one place that imports nothing.
 
 Commands list them in their help, and stored rows are read by them, without loading PyTorch. A test
-compares them with :mod:`meanmax.nn`, which holds what they name.
+compares those of models with the registries of :mod:`meanmax.nn`.
 """
 
 from typing import Final
@@ -9,6 +9,17 @@ from typing import Final
 BACKBONES: Final = ("gcn", "masked_gcn", "gat", "cat", "sage", "gin")
 AGGREGATORS: Final = ("lp", "poly", "softmax", "max")
 PYG_BASELINES: Final = ("pyg-softmax", "pyg-powermean", "pna")
+SPLIT_SCHEMES: Final = {
+    "citation": "20 nodes of each class train, 500 validate, 1000 test",
+    "amazon": "20 nodes of each class train, 30 of each validate, the rest tests",
+    "balanced": "of each class 20 nodes train and 30 validate, at most 30 % each; the rest tests",
+    "random": "60 % of the labelled nodes train, 20 % validate, 20 % test",
+    "inductive": "whole graphs: as released, else 80 % train, 10 % validate, 10 % test",
+    "public": "the split that Planetoid published",
+    "given": "the split that came with the data",
+    "file:PATH": "a split file: npz with train, val, test (a row for each seed), or csv id,split",
+}
+r"""The schemes of :func:`meanmax.data.make_split`, and what each does."""
 
 AGGREGATOR_ALIASES: Final = {"linear": "none", "polynomial": "poly"}
 

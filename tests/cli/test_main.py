@@ -1,9 +1,36 @@
+import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 from click.testing import CliRunner
 
 from meanmax.cli import main
+from meanmax.cli.main import COMMANDS, UNLISTED
+
+ROWS = Path(__file__).parents[2] / "results" / "rows.jsonl"
+WITHOUT_A_MODEL = [
+    *([name, "--help"] for name in (*COMMANDS, *UNLISTED)),
+    ["data", "check", "--help"],
+    ["data", "list"],
+    ["figure", "--list"],
+    ["results", "show", "--store", str(ROWS), "--data", "cora"],
+    ["report", "--store", "nothing"],
+    ["compare", "--data", "cora", "--aggr", "nothing"],
+    ["train", "--data", "cora", "--out", "no/folder/model.zip"],
+    ["reproduce", "table2", "--no-run", "--store", str(ROWS), "--data", "cora"],
+]
+PROGRAM = """
+import json, sys
+from click.testing import CliRunner
+from meanmax.cli import main
+codes = []
+for arguments in json.load(sys.stdin):
+    codes.append(CliRunner().invoke(main, arguments).exit_code)
+    assert "torch" not in sys.modules, arguments
+print(codes)
+"""
 
 
 def test_version():
@@ -30,3 +57,31 @@ def test_an_unknown_command_is_answered_with_names():
     result = CliRunner().invoke(main, ["trian"])
     assert result.exit_code == 2
     assert "there is no command 'trian': did you mean 'train'" in result.stderr
+
+
+def test_what_needs_no_model_answers_without_pytorch():
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        input=json.dumps(WITHOUT_A_MODEL),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    helps = len(COMMANDS) + len(UNLISTED)
+    assert json.loads(done.stdout) == [0] * helps + [0, 0, 0, 0, 1, 2, 1, 0]
+
+
+def test_without_its_extra_the_command_names_it(tmp_path):
+    (tmp_path / "click.py").write_text("raise ModuleNotFoundError('gone', name='click')")
+    done = subprocess.run(
+        [sys.executable, "-m", "meanmax", "--help"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: the meanmax command needs click, which is not installed: "
+        "pip install 'meanmax[study]'\n"
+    )

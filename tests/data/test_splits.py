@@ -5,7 +5,8 @@ import torch
 from meanmax.data import Dataset, load, make_split
 from meanmax.data.dataset import Split
 from meanmax.data.files import DataError
-from meanmax.data.splits import SCHEMES, default_scheme, node_keys
+from meanmax.data.splits import default_scheme, node_keys
+from meanmax.names import SPLIT_SCHEMES
 
 from .real import FOLDER, needs_amazon, needs_planetoid
 
@@ -168,7 +169,7 @@ def test_default_scheme():
 
 
 def test_what_cannot_be_is_refused(large):
-    with pytest.raises(DataError, match=f"one of {', '.join(SCHEMES)} .got 'planetoid'"):
+    with pytest.raises(DataError, match=f"one of {', '.join(SPLIT_SCHEMES)} .got 'planetoid'"):
         make_split(large, "planetoid")
     with pytest.raises(DataError, match="'seed' must be a whole number"):
         make_split(large, "citation", -1)

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from meanmax import NodeClassifier
 from meanmax.cli import main
-from meanmax.cli.commands.train_distributed import told_of_failures
+from meanmax.cli.training import report_failures
 from meanmax.scale import RankError
 
 DYING = Path(__file__).parents[1] / "cli" / "killing.py"
@@ -68,12 +68,12 @@ def test_a_killed_rank_ends_the_job_and_the_next_one_resumes_from_the_checkpoint
         program=(str(DYING), "step", "6"),  # the second rank dies in the sixth epoch
     )
     assert code != 0
-    assert f"the same command goes on from {state.name}" in err
+    assert f"the same command resumes from {state.name}" in err
     assert state.exists() and not (tmp_path / "model.zip").exists()
 
     code, _, err = train(tmp_path, *options, "--out", "model.zip")
     assert code == 0, err
-    assert "going on from model.zip.checkpoint" in err
+    assert "resuming from model.zip.checkpoint" in err
     assert not state.exists()
     wanted, found = weights(tmp_path / "undisturbed.zip"), weights(tmp_path / "model.zip")
     assert all(torch.equal(found[name], value) for name, value in wanted.items())
@@ -132,9 +132,9 @@ def test_a_rank_speaks_though_the_launcher_stops_it(tmp_path, monkeypatch, capsy
     monkeypatch.setattr(click.ClickException, "show", stopped_first)
     state = tmp_path / "model.zip.checkpoint"
     state.touch()
-    with pytest.raises(click.exceptions.Exit) as ended, told_of_failures(state):
+    with pytest.raises(click.exceptions.Exit) as ended, report_failures(state):
         raise RankError("another rank is gone")
     assert ended.value.exit_code == 1
     said = " ".join(capsys.readouterr().err.split())
-    assert "another rank is gone; the same command goes on from" in said
+    assert "another rank is gone; the same command resumes from" in said
     assert signal.getsignal(signal.SIGTERM) is before

@@ -1,20 +1,28 @@
-r"""Options that several commands have, and checks of what they were given."""
+r"""Options that several commands share, and checks of their values.
+
+Nothing here imports PyTorch, so that help and usage errors are shown at once.
+"""
 
 from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from meanmax.data import DataError
-from meanmax.data.splits import SCHEMES
-from meanmax.names import AGGREGATORS
-from meanmax.nn import BACKBONES, PYG_BASELINES
+from meanmax.names import (
+    AGGREGATOR_ALIASES,
+    AGGREGATORS,
+    BACKBONES,
+    PYG_BASELINES,
+    SPLIT_SCHEMES,
+)
 from meanmax.study.paper.result_tables import AGGRS as PAPER_AGGRS
 from meanmax.study.runs.engine import ENGINES, EngineError
 from meanmax.study.settings.settings import (
@@ -24,127 +32,40 @@ from meanmax.study.settings.settings import (
     parse_overrides,
 )
 from meanmax.study.store.store import DEFAULT_STORE, StoreError
-from meanmax.train import CheckpointError, TrainingError
-
-force = click.option("--force", is_flag=True, help="Overwrite the file of --out if it is there.")
-
-
-def check_output(path: Path, *, overwrite: bool, suffixes: Sequence[str] = ()) -> None:
-    r"""A :class:`click.ClickException` that says what to do, unless the file can be written.
-
-    Args:
-        path (Path): The file.
-        overwrite (bool): Whether it may be there already.
-        suffixes (sequence, optional): What its name may end with; empty for anything.
-    """
-    problem = _problem(path, overwrite, suffixes)
-    if problem is not None:
-        raise click.ClickException(problem)
-
-
-def _problem(path: Path, overwrite: bool, suffixes: Sequence[str]) -> str | None:
-    if suffixes and path.suffix.lower() not in suffixes:
-        listed = " or ".join(suffixes)
-        return f"the name of --out must end with {listed} (got '{path}')"
-    if path.is_dir():
-        return f"'{path}' is a folder: give --out the name of a file"
-    if not path.parent.is_dir():
-        return f"there is no folder '{path.parent}': make it, or choose another --out"
-    if path.exists() and not overwrite:
-        return f"'{path}' is there already: choose another --out, or give --force to overwrite it"
-    if not os.access(path.parent, os.W_OK):
-        return f"the folder '{path.parent}' cannot be written to: choose another --out"
-    return None
-
-
-data_dir = click.option(
-    "--data-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder to look in first and to download to. After it come the folder that the variable "
-    "MEANMAX_DATA names, and your cache.",
-)
-directed = click.option(
-    "--directed", is_flag=True, help="Keep the direction of your own graph's edges."
-)
-as_json = click.option("--json", "print_json", is_flag=True, help="Print JSON instead of a table.")
-
-
-__all__ = [
-    "as_json",
-    "data_dir",
-    "directed",
-]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 AGGR_NAMES = ("none", *AGGREGATORS, *PYG_BASELINES)
 POSITIVE = click.IntRange(min=1)
-
-SETTINGS_HELP = (
-    "Settings: 'published', what the paper and its code give; 'tuned', our own choice for any "
-    "graph; or a .toml file of yours."
-)
-overrides = click.option(
-    "--set",
-    "pairs",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A setting in place of the file's, such as lr=0.005; may be repeated.",
-)
-SCHEME_HELP = f"How to split: {', '.join(SCHEMES)}."
-scheme = click.option(
-    "--split", "scheme", metavar="SCHEME", help=f"{SCHEME_HELP} [default: what fits]"
-)
-threads = click.option("--threads", type=POSITIVE, default=1, help="Threads of each run.")
-store = click.option(
-    "--store",
-    type=click.Path(path_type=Path),
-    default=Path(DEFAULT_STORE),
-    help="Folder of the runs.",
-)
-artefacts = click.option(
-    "--artefacts",
-    is_flag=True,
-    help="Make runs again whose rows came without embeddings and curves, as exports are.",
-)
-
-
-def workers(command: F) -> F:
-    r"""The options :obj:`--jobs`, :obj:`--threads`, :obj:`--engine` and :obj:`--retry-failed`."""
-    listed = "; ".join(f"{name}: {what}" for name, what in ENGINES.items())
-    for option in (
-        click.option("--retry-failed", is_flag=True, help="Make runs again that failed."),
-        click.option(
-            "--engine", type=click.Choice(list(ENGINES)), default="processes", help=f"{listed}."
-        ),
-        threads,
-        click.option("--jobs", type=POSITIVE, help="Runs at once. [default: processors / threads]"),
-    ):
-        command = option(command)
-    return command
+NOT_NEGATIVE = click.IntRange(min=0)
 
 
 class Names(click.ParamType):  # type: ignore[type-arg]
-    r"""Names out of a list, with commas between them.
+    r"""Names from a list, separated by commas.
 
     Args:
         what (str): What one of them is called in errors.
         known (sequence): All of them.
+        aliases (mapping, optional): Other names for some of them.
     """
 
     name = "names"
 
-    def __init__(self, what: str, known: Sequence[str]) -> None:
+    def __init__(
+        self, what: str, known: Sequence[str], aliases: Mapping[str, str] | None = None
+    ) -> None:
         self.what = what
-        self.known = tuple(known)
+        self.known = known
+        self.aliases = aliases or {}
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> list[str]:
-        r"""The names, each once and in their order."""
+        r"""The names without repeats, in the order given."""
         if isinstance(value, list):
             return value
-        names = [name.strip().lower() for name in str(value).split(",") if name.strip()]
+        given = [name.strip().lower() for name in str(value).split(",") if name.strip()]
+        names = [self.aliases.get(name, name) for name in given]
         for name in names:
             if name not in self.known:
                 close = difflib.get_close_matches(name, self.known, n=2, cutoff=0.5)
@@ -157,18 +78,15 @@ class Names(click.ParamType):  # type: ignore[type-arg]
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[click.shell_completion.CompletionItem]:
+    ) -> list[CompletionItem]:
         r"""Completes the name after the last comma."""
         before, comma, last = incomplete.rpartition(",")
-        return [
-            click.shell_completion.CompletionItem(f"{before}{comma}{name}")
-            for name in self.known
-            if name.startswith(last)
-        ]
+        names = (name for name in self.known if name.startswith(last))
+        return [CompletionItem(f"{before}{comma}{name}") for name in names]
 
 
 class OneName(Names):
-    r"""One name out of a list."""
+    r"""One name from a list."""
 
     name = "name"
 
@@ -182,22 +100,8 @@ class OneName(Names):
         return names[0]
 
 
-AGGR = OneName("aggregator", AGGR_NAMES)
-BACKBONE = OneName("backbone", tuple(BACKBONES))
-AGGRS = Names("aggregator", AGGR_NAMES)
-aggrs = click.option(
-    "--aggr",
-    "aggrs",
-    type=AGGRS,
-    default=",".join(PAPER_AGGRS),
-    help="Aggregators, with commas.",
-)
-BACKBONE_NAMES = Names("backbone", tuple(BACKBONES))
-BACKBONE_HELP = f"Layers: {', '.join(BACKBONES)}."
-
-
-class Settings(click.ParamType):  # type: ignore[type-arg]
-    r"""A settings file of the package by its name, or one's own by its path."""
+class SettingsName(click.ParamType):  # type: ignore[type-arg]
+    r"""A settings file: one of the package by its name, or any other by its path."""
 
     name = "name|file"
 
@@ -211,17 +115,123 @@ class Settings(click.ParamType):  # type: ignore[type-arg]
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[click.shell_completion.CompletionItem]:
+    ) -> list[CompletionItem]:
         r"""Completes the names, and files."""
-        found = [click.shell_completion.CompletionItem(name) for name in NAMES]
-        if not any(name.startswith(incomplete) for name in NAMES):
-            return [click.shell_completion.CompletionItem(incomplete, type="file")]
-        return [item for item in found if item.value.startswith(incomplete)]
+        names = [name for name in NAMES if name.startswith(incomplete)]
+        return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
 
 
-SETTINGS = Settings()
+def stack(*options: Callable[[F], F]) -> Callable[[F], F]:
+    r"""Several options as one decorator, listed by the help in this order."""
+
+    def add(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def split_names(
+    ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    r"""The callback of a repeatable option whose values may hold several names."""
+    return tuple(dict.fromkeys(w.strip() for text in value for w in text.split(",") if w.strip()))
+
+
+AGGR = OneName("aggregator", AGGR_NAMES, AGGREGATOR_ALIASES)
+AGGRS = Names("aggregator", AGGR_NAMES, AGGREGATOR_ALIASES)
+BACKBONE = OneName("backbone", BACKBONES)
+SETTINGS = SettingsName()
+SETTINGS_HELP = (
+    "Settings: 'published', those of the paper and its code; 'tuned', our own choice for any "
+    "graph; or the path of a .toml file."
+)
+SCHEME_HELP = f"How to split: {', '.join(SPLIT_SCHEMES)}."
+
+as_json = click.option("--json", "print_json", is_flag=True, help="Print JSON instead of a table.")
+force = click.option("--force", is_flag=True, help="Overwrite the file of --out if it exists.")
+data_dir = click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder to search first and to download to, before the folder that the variable "
+    "MEANMAX_DATA names and your cache.",
+)
+directed = click.option(
+    "--directed", is_flag=True, help="Keep the direction of the edges of your own graph."
+)
+graph = stack(
+    click.option("--data", "source", required=True, metavar="NAME|PATH", help="The graph."),
+    data_dir,
+    directed,
+)
+backbone = click.option(
+    "--backbone", type=BACKBONE, default="gcn", help=f"Layers: {', '.join(BACKBONES)}."
+)
+scheme = click.option(
+    "--split", "scheme", metavar="SCHEME", help=f"{SCHEME_HELP} [default: what fits]"
+)
+split_seed = click.option("--split-seed", type=NOT_NEGATIVE, default=0, help="Seed of the split.")
+splits = click.option("--splits", type=POSITIVE, default=10, help="Number of splits, from seed 0.")
 settings = click.option(
     "--settings", "settings_name", type=SETTINGS, default="tuned", help=SETTINGS_HELP
+)
+overrides = click.option(
+    "--set",
+    "pairs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Override a setting, for example lr=0.005; may be repeated.",
+)
+backbones = click.option(
+    "--backbone",
+    "backbones",
+    type=Names("backbone", BACKBONES),
+    help="Backbones, separated by commas. [default: those of the table or figure]",
+)
+paper_aggrs = click.option(
+    "--aggr",
+    "aggrs",
+    type=AGGRS,
+    default=",".join(PAPER_AGGRS),
+    help="Aggregators, separated by commas.",
+)
+aggrs = click.option(
+    "--aggr",
+    "aggrs",
+    type=AGGRS,
+    default="none,lp,poly,softmax",
+    help=f"Aggregators, separated by commas: {', '.join(AGGR_NAMES)}. 'none' (or 'linear') is the "
+    "backbone's own aggregation, the baseline, and is always included.",
+)
+threads = click.option("--threads", type=POSITIVE, default=1, help="Threads of each run.")
+workers = stack(
+    click.option("--jobs", type=POSITIVE, help="Runs at once. [default: processors / threads]"),
+    threads,
+    click.option(
+        "--engine",
+        type=click.Choice(list(ENGINES)),
+        default="processes",
+        help="; ".join(f"{name}: {what}" for name, what in ENGINES.items()) + ".",
+    ),
+    click.option("--retry-failed", is_flag=True, help="Repeat runs that failed."),
+)
+artefacts = click.option(
+    "--artefacts",
+    is_flag=True,
+    help="Repeat runs that are stored without embeddings and curves, as exported rows are.",
+)
+store = click.option(
+    "--store",
+    type=click.Path(path_type=Path),
+    default=Path(DEFAULT_STORE),
+    help="Folder of the runs.",
+)
+stored_runs = click.option(
+    "--store",
+    type=click.Path(path_type=Path),
+    default=Path(DEFAULT_STORE),
+    help="Folder of the runs, or a file that they were exported to.",
 )
 
 
@@ -233,8 +243,8 @@ def parsed(pairs: Sequence[str]) -> dict[str, Any]:
         raise click.BadParameter(str(error), param_hint="--set") from error
 
 
-def typed(*names: str) -> list[str]:
-    r"""Those options of the running command, by their parameters' names, that were typed."""
+def given(*names: str) -> list[str]:
+    r"""The options among these parameters that are on the command line."""
     context = click.get_current_context()
     return [
         parameter.opts[0]
@@ -244,31 +254,45 @@ def typed(*names: str) -> list[str]:
     ]
 
 
-@contextmanager
-def as_clicked(*kinds: type[Exception]) -> Iterator[None]:
-    r"""Errors of these kinds as one line and exit code 1."""
-    try:
-        yield
-    except kinds as error:
-        raise click.ClickException(str(error)) from error
+def check_output(path: Path, *, overwrite: bool, suffixes: Sequence[str] = ()) -> None:
+    r"""Raises a :class:`click.ClickException` unless the file of :obj:`--out` can be written.
+
+    Args:
+        path (Path): The file.
+        overwrite (bool): Whether it may exist.
+        suffixes (sequence, optional): The allowed suffixes; empty for any.
+    """
+    problem = None
+    if suffixes and path.suffix.lower() not in suffixes:
+        problem = f"the name of --out must end with {' or '.join(suffixes)} (got '{path}')"
+    elif path.is_dir():
+        problem = f"'{path}' is a folder: give --out the name of a file"
+    elif not path.parent.is_dir():
+        problem = f"there is no folder '{path.parent}': make it, or choose another --out"
+    elif path.exists() and not overwrite:
+        problem = f"'{path}' exists: choose another --out, or give --force to overwrite it"
+    elif not os.access(path.parent, os.W_OK):
+        problem = f"the folder '{path.parent}' cannot be written to: choose another --out"
+    if problem is not None:
+        raise click.ClickException(problem)
 
 
 @contextmanager
-def clear_errors() -> Iterator[None]:
-    r"""What is wrong with input, disk or workers as one line and exit code 1."""
+def clear_errors(*kinds: type[Exception]) -> Iterator[None]:
+    r"""Shows errors of input, disk or workers, and of these kinds, as one line with exit code 1."""
+    shown: tuple[type[Exception], ...] = (DataError, EngineError, SettingsError, StoreError, *kinds)
     try:
         yield
     except KeyboardInterrupt:
-        click.echo("Stopped. What is finished is kept: the same command goes on from it.", err=True)
+        click.echo("Stopped. Finished runs are kept: the same command resumes.", err=True)
         raise click.Abort from None
-    except (
-        CheckpointError,
-        DataError,
-        EngineError,
-        SettingsError,
-        StoreError,
-        TrainingError,
-    ) as error:
+    except shown as error:
+        raise click.ClickException(str(error)) from error
+    except RuntimeError as error:
+        from meanmax.train import CheckpointError, TrainingError
+
+        if not isinstance(error, (CheckpointError, TrainingError)):
+            raise
         raise click.ClickException(str(error)) from error
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""

@@ -18,6 +18,7 @@ import torch
 
 from meanmax.data.dataset import Dataset, Split
 from meanmax.data.files import DataError, read_npz, refusing
+from meanmax.names import SPLIT_SCHEMES
 
 _PARTS = ("train", "val", "test")
 PART_OF_WORD = {
@@ -27,18 +28,6 @@ PART_OF_WORD = {
     **dict.fromkeys(("test", "testing", "2"), 2),
 }
 r"""The part of a split for each word in files, in lower case; -1 for none."""
-
-SCHEMES: dict[str, str] = {
-    "citation": "20 nodes of each class train, 500 validate, 1000 test",
-    "amazon": "20 nodes of each class train, 30 of each validate, the rest tests",
-    "balanced": "of each class 20 nodes train and 30 validate, at most 30 % each; the rest tests",
-    "random": "60 % of the labelled nodes train, 20 % validate, 20 % test",
-    "inductive": "whole graphs: as released, else 80 % train, 10 % validate, 10 % test",
-    "public": "the split that Planetoid published",
-    "given": "the split that came with the data",
-    "file:PATH": "a split file: npz with train, val, test (a row for each seed), or csv id,split",
-}
-r"""What :func:`make_split` knows."""
 
 
 def make_split(dataset: Dataset, scheme: str | None = None, seed: int = 0) -> Split:
@@ -51,7 +40,7 @@ def make_split(dataset: Dataset, scheme: str | None = None, seed: int = 0) -> Sp
 
     Args:
         dataset (Dataset): The data.
-        scheme (str, optional): A key of :obj:`SCHEMES`, or :obj:`file:` and a path. If
+        scheme (str, optional): A key of :obj:`SPLIT_SCHEMES`, or :obj:`file:` and a path. If
             :obj:`None`, the data set's own scheme; else :obj:`inductive` for several graphs, so
             that a split that came with them must keep each whole; else the split that came with
             the data; :obj:`random` for several labels per node and :obj:`balanced` otherwise.
@@ -66,7 +55,7 @@ def make_split(dataset: Dataset, scheme: str | None = None, seed: int = 0) -> Sp
     if wanted.startswith("file:"):
         return read_split_file(dataset, wanted.removeprefix("file:"), int(seed))
     if wanted not in _DRAW:
-        raise DataError(f"'scheme' must be one of {', '.join(SCHEMES)} (got {wanted!r})")
+        raise DataError(f"'scheme' must be one of {', '.join(SPLIT_SCHEMES)} (got {wanted!r})")
     return _DRAW[wanted](dataset, int(seed))
 
 
@@ -167,7 +156,7 @@ def _public(dataset: Dataset, seed: int) -> Split:
 
 def _given(dataset: Dataset, seed: int) -> Split:
     if dataset.split is None:
-        raise DataError(f"'{dataset.name}' came without a split; use {', '.join(SCHEMES)}")
+        raise DataError(f"'{dataset.name}' came without a split; use {', '.join(SPLIT_SCHEMES)}")
     return dataset.split
 
 

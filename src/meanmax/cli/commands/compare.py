@@ -12,9 +12,8 @@ import click
 
 from meanmax.cli import options
 from meanmax.cli.commands.report import making_page
-from meanmax.cli.progress import data_bars, filled
-from meanmax.cli.tables import Grid, print_out
-from meanmax.data import load
+from meanmax.cli.progress import load_dataset, run_missing
+from meanmax.cli.tables import Grid, decimal, mean_std, print_out
 from meanmax.data.files import write_text
 from meanmax.study.report.page import write_report
 from meanmax.study.runs.machine import revision_notes
@@ -23,7 +22,7 @@ from meanmax.study.runs.row import Row
 from meanmax.study.runs.run_missing import Workers
 from meanmax.study.stats.cells import Selected, without_folder
 from meanmax.study.stats.comparison import Comparison, Line
-from meanmax.study.stats.comparison import compare as compared
+from meanmax.study.stats.comparison import compare as compare_rows
 from meanmax.study.store.exports import export_rows
 from meanmax.study.store.store import DEFAULT_STORE, reported
 
@@ -36,80 +35,11 @@ HOW_TO_READ = (
 )
 
 
-def comparison_grid(result: Comparison, settings: str) -> Grid:
-    r"""One line for each aggregator."""
-    return Grid(
-        f"{result.data}, {result.backbone}, settings {settings}",
-        [heading.format(metric=result.metric) for heading in HEADINGS],
-        [_cells(line) for line in result.lines],
-        left=["aggregator", "learned"],
-    )
-
-
-def write_comparison(
-    result: Comparison,
-    rows: Sequence[Row],
-    folder: Path,
-    settings: str,
-) -> list[Path]:
-    r"""Writes the table as Markdown and JSON, and the rows it is made of; the files."""
-    stem = "-".join(_as_name(part) for part in ("compare", result.data, result.backbone, settings))
-    paths = [folder / f"{stem}.md", folder / f"{stem}.json", folder / f"{stem}.jsonl"]
-    grid = comparison_grid(result, settings).markdown()
-    text = "\n\n".join([grid, result.verdict, *result.notes, HOW_TO_READ])
-    facts = {"settings": settings, **result.as_dict()}
-    with reported(folder):
-        write_text(paths[0], text + "\n")
-        write_text(paths[1], json.dumps(facts, indent=1, allow_nan=False) + "\n")
-    export_rows(rows, paths[2])
-    return paths
-
-
-def _as_name(text: str) -> str:
-    r"""What may stand in the name of a file."""
-    return "".join(mark if mark.isalnum() or mark in "-_=." else "_" for mark in text)[:80]
-
-
-def _cells(line: Line) -> list[str]:
-    pair = line.paired
-    difference = p = "–"
-    if pair is not None:
-        difference = f"{pair.difference:+.2f}"
-        if math.isfinite(pair.low):
-            difference += f" [{pair.low:+.2f}, {pair.high:+.2f}]"
-        p = "–" if math.isnan(line.adjusted_p) else f"{line.adjusted_p:.2g}"
-    count = f"{line.n}" + (f" ({line.failed} failed)" if line.failed else "")
-    score = "–" if math.isnan(line.mean) else f"{line.mean:.2f}"
-    score += "" if math.isnan(line.std) else f" ± {line.std:.2f}"
-    maxness = "–" if line.maxness is None else f"{line.maxness:.2f}"
-    seconds = "–" if math.isnan(line.seconds) else f"{line.seconds:.1f}"
-    return [line.aggr, count, score, difference, p, _learned(line), maxness, seconds + _mark(line)]
-
-
-def _mark(line: Line) -> str:
-    return "" if line.alone or math.isnan(line.seconds) else "*"
-
-
-def _learned(line: Line) -> str:
-    shown = []
-    for name, (mean, low, high) in line.learned.items():
-        spread = "" if high - low < 0.005 else f" ({low:.2f}–{high:.2f})"
-        shown.append(f"{name.rpartition('.')[2]} {mean:.2f}{spread}")
-    return ", ".join(shown) or "–"
-
-
 @click.command()
-@click.option("--data", "source", required=True, metavar="NAME|PATH", help="The graph.")
-@click.option("--backbone", type=options.BACKBONE, default="gcn", help=options.BACKBONE_HELP)
-@click.option(
-    "--aggr",
-    "aggrs",
-    type=options.AGGRS,
-    default="none,lp,poly,softmax",
-    help=f"Aggregators, with commas: {', '.join(options.AGGR_NAMES)}. 'none' is the backbone's "
-    "own and the baseline.",
-)
-@click.option("--splits", type=options.POSITIVE, default=10, help="Splits, from seed 0 on.")
+@options.graph
+@options.backbone
+@options.aggrs
+@options.splits
 @options.scheme
 @options.settings
 @options.overrides
@@ -119,19 +49,19 @@ def _learned(line: Line) -> str:
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(DEFAULT_STORE),
-    help="Folder of the runs, and for the table.",
+    help="Folder for the runs, the table and the page.",
 )
 @click.option(
     "--tsne",
     is_flag=True,
-    help="Picture hidden embeddings on the page: seconds for a small graph, up to a minute for "
-    "each method on a large one.",
+    help="Add t-SNE pictures of hidden embeddings to the page: seconds for a small graph, up to a "
+    "minute for each method on a large one.",
 )
-@options.data_dir
-@options.directed
 @options.as_json
 def compare(
     source: str,
+    data_dir: Path | None,
+    directed: bool,
     backbone: str,
     aggrs: list[str],
     splits: int,
@@ -145,38 +75,27 @@ def compare(
     artefacts: bool,
     out: Path,
     tsne: bool,
-    data_dir: Path | None,
-    directed: bool,
     print_json: bool,
 ) -> None:
     r"""Train a model with each aggregator on the same splits, and say what the evidence supports.
 
-    Runs that are in the folder already are not made again: the same command goes on where it was
-    interrupted, and ends at once when all is there.
+    Runs that are stored in the folder are not repeated: after an interruption, the same command
+    resumes.
     """
-    if "none" not in aggrs:
-        aggrs = ["none", *aggrs]
+    aggrs = aggrs if "none" in aggrs else ["none", *aggrs]
     overrides = options.parsed(pairs)
     with options.clear_errors():
-        with data_bars() as progress:
-            dataset = load(source, data_dir=data_dir, directed=directed, progress=progress)
-        plan = Plan(
-            data=reference(source, data_dir, directed),
-            backbones=[backbone],
-            aggrs=aggrs,
-            splits=range(splits),
-            settings_name=settings_name,
-            scheme=scheme,
-            overrides=overrides,
-        )
+        dataset = load_dataset(source, data_dir, directed)
+        data = reference(source, data_dir, directed)
+        plan = Plan(data, [backbone], aggrs, range(splits), settings_name, scheme, overrides)
         tasks = plan.tasks(dataset)
         check_splits(tasks, dataset)
         check_methods(tasks, dataset)
         workers = Workers(jobs, threads, engine)
-        rows = filled(out, tasks, workers, retry_failed=retry_failed, artefacts=artefacts)
-        name = "accuracy" if dataset.task == "multiclass" else "micro-F1"
-        chosen = Selected(rows, revision_notes(rows))
-        result = compared(chosen, backbone, aggrs, data=plan.name_of(dataset), name=name)
+        rows = run_missing(out, tasks, workers, retry_failed=retry_failed, artefacts=artefacts)
+        metric = "accuracy" if dataset.task == "multiclass" else "micro-F1"
+        selected = Selected(rows, revision_notes(rows))
+        result = compare_rows(selected, backbone, aggrs, data=plan.name_of(dataset), name=metric)
         described = _described(settings_name, overrides, scheme)
         files = write_comparison(result, rows, out, described)
         with making_page(tsne):
@@ -187,7 +106,7 @@ def compare(
     if print_json:
         click.echo(json.dumps(result.as_dict(), indent=1, allow_nan=False))
     else:
-        print_out(comparison_grid(result, described).for_terminal())
+        print_out(comparison_grid(result, described))
         if not all(line.alone for line in result.lines):
             click.echo("* shared the machine with other runs: these times are not comparable")
         for line in result.lines:
@@ -199,18 +118,68 @@ def compare(
         if unused := plan.without_effect(dataset):
             click.echo(f"No effect on these methods: {', '.join(unused)}.")
         click.echo(f"\nWritten: {', '.join(str(path) for path in files)}")
-        click.echo(f"To look at: {page}")
+        click.echo(f"Page: {page}")
     if all(line.n == 0 for line in result.lines):
-        raise click.ClickException(_all_failed(result.as_dict()))
+        errors = dict.fromkeys(error for line in result.lines for error in line.errors)
+        raise click.ClickException("no run succeeded. " + "; ".join(errors))
+
+
+def comparison_grid(result: Comparison, settings: str) -> Grid:
+    r"""One line for each aggregator."""
+    return Grid(
+        f"{result.data}, {result.backbone}, settings {settings}",
+        [heading.format(metric=result.metric) for heading in HEADINGS],
+        [_cells(line) for line in result.lines],
+        left=["aggregator", "learned"],
+    )
+
+
+def write_comparison(
+    result: Comparison, rows: Sequence[Row], folder: Path, settings: str
+) -> list[Path]:
+    r"""Writes the table as Markdown and JSON, and its rows; returns the files."""
+    parts = ("compare", result.data, result.backbone, settings)
+    stem = "-".join(_in_a_file_name(part) for part in parts)
+    paths = [folder / f"{stem}.{suffix}" for suffix in ("md", "json", "jsonl")]
+    grid = comparison_grid(result, settings).markdown()
+    facts = {"settings": settings, **result.as_dict()}
+    with reported(folder):
+        text = "\n\n".join([grid, result.verdict, *result.notes, HOW_TO_READ])
+        write_text(paths[0], text + "\n")
+        write_text(paths[1], json.dumps(facts, indent=1, allow_nan=False) + "\n")
+    export_rows(rows, paths[2])
+    return paths
+
+
+def _in_a_file_name(text: str) -> str:
+    return "".join(mark if mark.isalnum() or mark in "-_=." else "_" for mark in text)[:80]
+
+
+def _cells(line: Line) -> list[str]:
+    difference = p = "–"
+    if line.paired is not None:
+        difference = f"{line.paired.difference:+.2f}"
+        if math.isfinite(line.paired.low):
+            difference += f" [{line.paired.low:+.2f}, {line.paired.high:+.2f}]"
+        p = decimal(line.adjusted_p, ".2g")
+    learned = []
+    for name, (mean, low, high) in line.learned.items():
+        spread = "" if high - low < 0.005 else f" ({low:.2f}–{high:.2f})"
+        learned.append(f"{name.rpartition('.')[2]} {mean:.2f}{spread}")
+    star = "" if line.alone or math.isnan(line.seconds) else "*"
+    return [
+        line.aggr,
+        f"{line.n}" + (f" ({line.failed} failed)" if line.failed else ""),
+        mean_std(line.mean, line.std),
+        difference,
+        p,
+        ", ".join(learned) or "–",
+        decimal(line.maxness),
+        decimal(line.seconds, ".1f") + star,
+    ]
 
 
 def _described(settings_name: str, overrides: dict[str, Any], scheme: str | None) -> str:
-    settings_name = Path(settings_name).name
     changed = [f"{name}={value}" for name, value in overrides.items()]
     changed += [] if scheme is None else [f"splits {without_folder(scheme)}"]
-    return ", ".join([settings_name, *changed])
-
-
-def _all_failed(facts: dict[str, Any]) -> str:
-    errors = [error for line in facts["lines"] for error in line["errors"]]
-    return "no run ended well. " + "; ".join(dict.fromkeys(errors))
+    return ", ".join([Path(settings_name).name, *changed])

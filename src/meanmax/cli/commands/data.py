@@ -5,72 +5,38 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+from rich.console import Group
+from rich.table import Table
 
 from meanmax.cli import options
-from meanmax.cli.commands.partition import CUTS
-from meanmax.cli.options import as_json, data_dir, directed
-from meanmax.cli.progress import data_bars
-from meanmax.cli.tables import (
-    as_text,
-    count,
-    dataset_facts,
-    list_table,
-    print_out,
-    show_table,
-    verdict,
-)
-from meanmax.data import CATALOG, DataError, load, make_split, statistics
-from meanmax.data.fetch.catalog import unknown_name
-from meanmax.data.fetch.sources import fetch as fetch_files
-from meanmax.data.readers import read_and_check
-from meanmax.data.splits import default_scheme
-from meanmax.scale import write_folder
+from meanmax.cli.commands.partition import CUTS, cut_graph
+from meanmax.cli.progress import data_bars, load_dataset
+from meanmax.cli.tables import Grid, count, print_out
+from meanmax.data import CATALOG, DataError
 
+if TYPE_CHECKING:
+    from meanmax.data import Dataset, Statistics
+    from meanmax.data.readers import DataProblem
 
-@click.command()
-@click.argument("name_or_path")
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option(
-    "--parts",
-    type=click.IntRange(min=1),
-    help="Cut the graph into so many clusters, whose nodes are stored side by side.",
-)
-@click.option("--cut", type=click.Choice(list(CUTS)), default="metis", help="How the graph is cut.")
-@click.option("--split", "scheme", metavar="SCHEME", help="How to split. [default: what fits]")
-@click.option("--split-seed", type=click.IntRange(min=0), default=0, help="Seed of the split.")
-@click.option("--force", is_flag=True, help="Overwrite a graph folder that is there.")
-@options.data_dir
-@options.directed
-def pack(
-    name_or_path: str,
-    folder: Path,
-    parts: int | None,
-    cut: str,
-    scheme: str | None,
-    split_seed: int,
-    force: bool,
-    data_dir: Path | None,
-    directed: bool,
-) -> None:
-    r"""Write a graph to a FOLDER of arrays that are read from disk as they are needed.
-
-    `meanmax train --data FOLDER` then trains in clusters, and `meanmax predict` computes layer by
-    layer, with bounded memory.
-    """
-    with options.clear_errors(), options.as_clicked(ValueError):
-        with data_bars() as progress:
-            dataset = load(name_or_path, data_dir=data_dir, directed=directed, progress=progress)
-        split = make_split(dataset, scheme or default_scheme(dataset), split_seed)
-        part = None if parts is None else CUTS[cut](dataset.graph(), parts)
-        written = write_folder(folder, dataset, part=part, split=split, overwrite=force)
-    facts = written.manifest
-    nodes, edges = count(facts.num_nodes, "node"), count(facts.num_edges, "edge")
-    click.echo(f"{nodes} and {edges} in {folder}")
+STATISTICS = {
+    "nodes": "nodes",
+    "edges": "edges",
+    "self_loops": "self-loops",
+    "features": "features",
+    "classes": "classes",
+    "graphs": "graphs",
+    "labelled": "labelled nodes",
+    "mean_degree": "mean degree",
+    "max_degree": "largest degree",
+    "homophily": "homophily",
+    "components": "components",
+    "isolated": "isolated nodes",
+    "directed": "directed",
+}
 
 
 @click.group()
@@ -79,10 +45,10 @@ def data() -> None:
 
 
 @data.command("list")
-@data_dir
-@as_json
+@options.data_dir
+@options.as_json
 def list_sets(data_dir: Path | None, print_json: bool) -> None:
-    r"""List the data sets that go by a name, and which are on disk."""
+    r"""List the named data sets, and which of them are on disk."""
     rows = [
         {
             "name": entry.name,
@@ -96,34 +62,39 @@ def list_sets(data_dir: Path | None, print_json: bool) -> None:
     if print_json:
         click.echo(json.dumps(rows, indent=1))
     else:
-        print_out(list_table(rows))
+        print_out(_list_table(rows))
 
 
 @data.command()
 @click.argument("name_or_path")
-@data_dir
-@directed
-@as_json
+@options.data_dir
+@options.directed
+@options.as_json
 def show(name_or_path: str, data_dir: Path | None, directed: bool, print_json: bool) -> None:
     r"""Show the statistics of a data set, or of your own graph, beside the paper's Table 1."""
-    with _clear_errors(), data_bars() as progress:
-        dataset = load(name_or_path, data_dir=data_dir, directed=directed, progress=progress)
+    from meanmax.data import statistics
+
+    with options.clear_errors():
+        dataset = load_dataset(name_or_path, data_dir, directed)
         counted = statistics(dataset)
     entry = CATALOG.get(name_or_path)
-    facts = dataset_facts(name_or_path, dataset)
+    facts = _facts(name_or_path, dataset)
     paper = entry.paper._asdict() if entry and entry.paper else None
     if print_json:
         shown = {**facts, "statistics": dataclasses.asdict(counted), "paper": paper}
         click.echo(json.dumps(shown, indent=1))
     else:
-        print_out(show_table(facts, counted, paper))
+        print_out(_statistics_table(facts, counted, paper))
 
 
 @data.command()
 @click.argument("names", nargs=-1, required=True)
-@data_dir
+@options.data_dir
 def fetch(names: tuple[str, ...], data_dir: Path | None) -> None:
-    r"""Download data sets, unless they are on disk, and check them."""
+    r"""Download data sets unless they are on disk, and check them."""
+    from meanmax.data.fetch.catalog import unknown_name
+    from meanmax.data.fetch.sources import fetch as fetch_files
+
     for name in names:
         if name not in CATALOG:
             raise click.ClickException(unknown_name(name))
@@ -144,30 +115,130 @@ def fetch(names: tuple[str, ...], data_dir: Path | None) -> None:
 
 @data.command()
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
-@directed
-@as_json
+@options.directed
+@options.as_json
 def check(path: Path, directed: bool, print_json: bool) -> None:
-    r"""Look for problems in the files of your own graph. Ends with 1 if there are errors."""
+    r"""Look for problems in the files of your own graph. The exit code is 1 if there are errors."""
+    from meanmax.data.readers import read_and_check
+
     with data_bars() as progress:
         dataset, problems = read_and_check(path, directed=directed, progress=progress)
     if print_json:
         click.echo(json.dumps([dataclasses.asdict(problem) for problem in problems], indent=1))
     else:
         for problem in problems:
-            click.echo(as_text(problem, path))
-        click.echo(verdict(dataset, problems))
+            click.echo(_located(problem, path))
+        click.echo(_check_summary(dataset, problems))
     if dataset is None:
         sys.exit(1)
 
 
-data.add_command(pack)
+@data.command()
+@click.argument("name_or_path")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--parts",
+    type=options.POSITIVE,
+    help="Cut the graph into this many clusters, whose nodes are stored together.",
+)
+@click.option("--cut", type=click.Choice(CUTS), default="metis", help="How the graph is cut.")
+@options.scheme
+@options.split_seed
+@click.option("--force", is_flag=True, help="Overwrite a graph folder that exists.")
+@options.data_dir
+@options.directed
+def pack(
+    name_or_path: str,
+    folder: Path,
+    parts: int | None,
+    cut: str,
+    scheme: str | None,
+    split_seed: int,
+    force: bool,
+    data_dir: Path | None,
+    directed: bool,
+) -> None:
+    r"""Write a graph to a FOLDER of arrays that are read from disk as they are needed.
+
+    `meanmax train --data FOLDER` then trains in clusters, and `meanmax predict` computes layer by
+    layer, with bounded memory.
+    """
+    from meanmax.data import make_split
+    from meanmax.data.splits import default_scheme
+    from meanmax.scale import write_folder
+
+    with options.clear_errors(ValueError):
+        dataset = load_dataset(name_or_path, data_dir, directed)
+        split = make_split(dataset, scheme or default_scheme(dataset), split_seed)
+        part = None if parts is None else cut_graph(dataset, parts, cut)
+        facts = write_folder(folder, dataset, part=part, split=split, overwrite=force).manifest
+    nodes, edges = count(facts.num_nodes, "node"), count(facts.num_edges, "edge")
+    click.echo(f"{nodes} and {edges} in {folder}")
 
 
-@contextmanager
-def _clear_errors() -> Iterator[None]:
-    try:
-        yield
-    except DataError as error:
-        raise click.ClickException(str(error)) from error
-    except OSError as error:
-        raise click.ClickException(f"{error.strerror or error}: {error.filename}") from error
+def _list_table(rows: list[dict[str, Any]]) -> Table:
+    table = Table(
+        caption="counts as in the paper's Table 1; 'meanmax data show NAME' counts what is here",
+        caption_justify="left",
+    )
+    for heading in ("name", "kind", "nodes", "edges", "classes", "on disk", "what"):
+        right = heading in ("nodes", "edges", "classes")
+        table.add_column(heading, justify="right" if right else "left", no_wrap=heading != "what")
+    for row in rows:
+        paper = row["paper"] or {}
+        counts = [_cell(paper.get(name)) for name in ("nodes", "edges", "classes")]
+        table.add_row(row["name"], row["kind"], *counts, _cell(row["on_disk"]), row["title"])
+    return table
+
+
+def _facts(name: str, dataset: Dataset) -> dict[str, Any]:
+    entry = CATALOG.get(name.partition(":")[0])  # sbm:nodes=100 is an sbm
+    return {
+        "name": dataset.name,
+        "title": entry.title if entry else f"own graph: {name}",
+        "licence": entry.licence if entry else None,
+        "source": entry.source if entry else None,
+        "notes": list(dataset.notes),
+        "task": dataset.task,
+        "class_names": list(dataset.class_names),
+    }
+
+
+def _statistics_table(
+    facts: dict[str, Any], counted: Statistics, paper: dict[str, int] | None
+) -> Group:
+    rows = [
+        [label, _cell(getattr(counted, key)), *([_cell(paper.get(key, ""))] if paper else [])]
+        for key, label in STATISTICS.items()
+    ]
+    headings = ["", "here", *(["paper"] if paper else [])]
+    lines = [f"{key}: {facts[key]}" for key in ("licence", "source") if facts[key]]
+    lines += [f"note: {note}" for note in facts["notes"]]
+    return Group(Grid(facts["title"], headings, rows, left=[""]).for_terminal(), *lines)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    return "–" if value is None else value if isinstance(value, str) else f"{value:,}"
+
+
+def _located(problem: DataProblem, path: Path) -> str:
+    r"""A problem in the form of compilers' messages, in which editors find the place."""
+    folder = path if path.is_dir() else path.parent
+    file = folder / problem.file if (folder / problem.file).exists() else Path(problem.file)
+    place = f"{file}:{problem.line}" if problem.line is not None else str(file)
+    return f"{place}: {problem.severity}: {problem.message}\n    {problem.advice}"
+
+
+def _check_summary(dataset: Dataset | None, problems: list[DataProblem]) -> str:
+    errors = sum(problem.severity == "error" for problem in problems)
+    found = f"{count(errors, 'error')}, {count(len(problems) - errors, 'note')}"
+    if dataset is None:
+        return found
+    return (
+        f"{found}: {count(dataset.num_nodes, 'node')}, {count(dataset.num_features, 'feature')}, "
+        f"{dataset.num_classes} {'classes' if dataset.task == 'multiclass' else 'labels'}"
+    )

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from meanmax.cli import options
-from meanmax.cli.tables import print_out
+from meanmax.cli.tables import Grid, print_out
 from meanmax.study.report.evidence import Evidence
 from meanmax.study.report.figures import (
     DPI,
@@ -21,39 +20,24 @@ from meanmax.study.report.figures import (
     write_figure,
 )
 from meanmax.study.settings.settings import NAMES
-from meanmax.study.store.store import DEFAULT_STORE
 
 DEFAULT_OUT = "meanmax-figures"
-
-
-def _words(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(w.strip() for text in value for w in text.split(",") if w.strip()))
 
 
 @click.command()
 @click.argument("name", required=False, type=click.Choice([*FIGURES, "all"]))
 @click.option("--list", "listed", is_flag=True, help="List the figures.")
-@click.option(
-    "--store",
-    type=click.Path(path_type=Path),
-    default=Path(DEFAULT_STORE),
-    help="Folder of the runs, or a file that they were exported to.",
-)
+@options.stored_runs
 @click.option(
     "--data",
     multiple=True,
-    callback=_words,
+    callback=options.split_names,
     metavar="NAMES",
-    help="Data sets, with commas, by name or by the path of a graph of your own. [default: the "
-    "figure's own]",
+    help="Data sets, separated by commas, by name or by the path of your own graph. [default: "
+    "those of the figure]",
 )
-@click.option(
-    "--backbone",
-    "backbones",
-    type=options.BACKBONE_NAMES,
-    help="Backbones, with commas. [default: the figure's own]",
-)
-@options.aggrs
+@options.backbones
+@options.paper_aggrs
 @click.option(
     "--settings",
     "settings_name",
@@ -73,9 +57,9 @@ def _words(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     "formats",
     type=options.Names("format", FORMATS),
     default=",".join(FORMATS),
-    help="Formats, with commas.",
+    help="Formats, separated by commas.",
 )
-@click.option("--dpi", type=click.IntRange(30, 1200), default=DPI, help="Dots to an inch of PNG.")
+@click.option("--dpi", type=click.IntRange(30, 1200), default=DPI, help="Dots per inch of PNG.")
 @options.data_dir
 def figure(
     name: str | None,
@@ -94,15 +78,16 @@ def figure(
 ) -> None:
     r"""Draw a figure, or all of them, from stored runs.
 
-    Nothing is run: where runs are missing, the command that makes them is printed. With 'all',
-    what can be drawn is.
+    Nothing is run: if runs are missing, the command that makes them is printed. 'all' draws every
+    figure that the stored runs allow.
     """
     if listed:
-        print_out(_list())
+        listed_figures = [[name, kind.what] for name, kind in FIGURES.items()]
+        print_out(Grid("", ["figure", "shows"], listed_figures, left=["figure", "shows"]))
         return
     if name is None:
         raise click.UsageError(f"name a figure: {', '.join(FIGURES)}, or 'all'.")
-    asked = FigureRequest(
+    request = FigureRequest(
         data=data,
         backbones=tuple(backbones or ()),
         aggrs=tuple(aggrs),
@@ -114,30 +99,30 @@ def figure(
     with options.clear_errors():
         needed = any(FIGURES[one].needs_runs for one in chosen)
         evidence = Evidence.of(store) if needed else Evidence()
-        made, missing = _drawn(chosen, evidence, asked.named(evidence), out, formats, dpi)
+        made, missing = _drawn(chosen, evidence, request.named(evidence), out, formats, dpi)
     for path in () if silent else made:
         click.echo(path)
-    told = "\n".join(f"{stem}: {reason}" for stem, reason in missing.items())
+    summary = "\n".join(f"{stem}: {reason}" for stem, reason in missing.items())
     if missing and (name != "all" or not made):
-        raise click.ClickException(told)
+        raise click.ClickException(summary)
     if missing:
-        click.echo(f"Not drawn:\n{told}", err=True)
+        click.echo(f"Not drawn:\n{summary}", err=True)
 
 
 def _drawn(
     names: list[str],
     evidence: Evidence,
-    asked: FigureRequest,
+    request: FigureRequest,
     out: Path,
     formats: list[str],
     dpi: int,
 ) -> tuple[list[Path], dict[str, str]]:
-    r"""The files that were written, and why other pictures were not."""
+    r"""The files that were written, and the reasons why other pictures were not."""
     made: list[Path] = []
     missing: dict[str, str] = {}
     console = Console(stderr=True)
     for name in names:
-        for stem, one in pictures(name, asked, evidence).items():
+        for stem, one in pictures(name, request, evidence).items():
             try:
                 with console.status(f"drawing {stem}"):
                     drawn = FIGURES[name].draw(evidence, one)
@@ -147,10 +132,3 @@ def _drawn(
                 continue
             made += files
     return made, missing
-
-
-def _list() -> Table:
-    table = Table("figure", "shows")
-    for name, kind in FIGURES.items():
-        table.add_row(name, kind.what)
-    return table

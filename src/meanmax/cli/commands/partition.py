@@ -3,46 +3,80 @@ r"""The command :obj:`meanmax partition`."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Group
-from rich.table import Table
-from torch import Tensor
 
 from meanmax.cli import options
-from meanmax.cli.progress import data_bars
-from meanmax.cli.tables import print_out
-from meanmax.data import Dataset, fingerprint, load, make_split
-from meanmax.data.splits import default_scheme
-from meanmax.graph import Graph
-from meanmax.scale import (
-    FolderError,
-    Partition,
-    assign_blocks,
-    assign_metis,
-    is_partition,
-    open_folder,
-    rank_sizes,
-    write_partition,
-)
-from meanmax.study.runs.row import split_hash
-from meanmax.study.stats.cells import without_folder
+from meanmax.cli.progress import load_dataset
+from meanmax.cli.tables import Grid, print_out
 
-CUTS: dict[str, Callable[[Graph, int], Tensor]] = {"metis": assign_metis, "blocks": assign_blocks}
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from meanmax.data import Dataset
+    from meanmax.scale import Partition
+
+CUTS = ("metis", "blocks")
+
+
+@click.command()
+@options.graph
+@click.option(
+    "--parts", type=options.POSITIVE, required=True, help="Number of parts, one for each process."
+)
+@click.option(
+    "--method",
+    type=click.Choice(CUTS),
+    default="metis",
+    help="metis: few edges between parts; blocks: consecutive nodes.",
+)
+@options.scheme
+@options.split_seed
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for the parts.")
+@options.as_json
+def partition(
+    source: str,
+    data_dir: Path | None,
+    directed: bool,
+    parts: int,
+    method: str,
+    scheme: str | None,
+    split_seed: int,
+    out: Path,
+    print_json: bool,
+) -> None:
+    r"""Cut a graph into parts for several processes.
+
+    Each process of `torchrun ... -m meanmax train --data OUT --distributed` then reads only its own
+    part.
+    """
+    from meanmax.scale import open_folder, rank_sizes
+
+    with options.clear_errors(ValueError):
+        dataset = load_dataset(source, data_dir, directed)
+        manifest = cut_once(dataset, scheme, split_seed, parts, method, out)
+        rows = rank_sizes(open_folder(out))
+    if print_json:
+        click.echo(json.dumps({**asdict(manifest), "ranks": rows}, indent=1))
+    else:
+        print_out(_table(manifest, rows, out))
 
 
 def check_source(source: str, distributed: bool, given: Sequence[str]) -> None:
-    r"""A :class:`FolderError` if parts are used in a way they cannot be.
+    r"""Raises a :class:`FolderError` if a folder of parts cannot be used in this way.
 
     Args:
-        source (str): What :obj:`--data` names.
+        source (str): The value of :obj:`--data`.
         distributed (bool): Whether processes train together.
-        given (sequence): Options on the command line that a cut has settled already.
+        given (sequence): Options on the command line that a partition has settled already.
     """
+    from meanmax.scale import FolderError, is_partition
+
     if not is_partition(source):
         return
     if not distributed:
@@ -57,19 +91,32 @@ def check_source(source: str, distributed: bool, given: Sequence[str]) -> None:
         )
 
 
+def cut_graph(dataset: Dataset, parts: int, method: str) -> Tensor:
+    r"""The part of each node, by a method of :obj:`CUTS`."""
+    from meanmax.scale import assign_blocks, assign_metis
+
+    return (assign_metis if method == "metis" else assign_blocks)(dataset.graph(), parts)
+
+
 def cut_once(
     dataset: Dataset, scheme: str | None, seed: int, parts: int, method: str, folder: Path
 ) -> Partition:
-    r"""The parts of a data set in a folder, made if they are not there.
+    r"""Writes the parts of a data set to a folder unless they are in it.
 
     Args:
         dataset (Dataset): The data, of one graph.
         scheme (str, optional): How to split; :obj:`None` for what fits.
         seed (int): The seed of the split.
-        parts (int): How many parts.
-        method (str): :obj:`"metis"` or :obj:`"blocks"`.
+        parts (int): The number of parts.
+        method (str): One of :obj:`CUTS`.
         folder (Path): The folder. Parts of anything else in it are an error.
     """
+    from meanmax.data import fingerprint, make_split
+    from meanmax.data.splits import default_scheme
+    from meanmax.scale import FolderError, write_partition
+    from meanmax.study.runs.row import split_hash
+    from meanmax.study.stats.cells import without_folder
+
     scheme = scheme or default_scheme(dataset)
     split = make_split(dataset, scheme, seed)
     origin: dict[str, Any] = {
@@ -83,7 +130,7 @@ def cut_once(
         raise FolderError(f"{folder} is a file: name a folder for the parts")
     if folder.exists():
         return _same(folder, origin, parts, method)
-    part = CUTS[method](dataset.graph(), parts)
+    part = cut_graph(dataset, parts, method)
     try:
         return write_partition(folder, dataset, split, part, parts, origin=origin, method=method)
     except OSError:
@@ -93,6 +140,8 @@ def cut_once(
 
 
 def _same(folder: Path, origin: dict[str, Any], parts: int, method: str) -> Partition:
+    from meanmax.scale import FolderError, Partition, open_folder
+
     found = Partition.of(open_folder(folder))
     if (found.origin, found.parts, found.method) != (origin, parts, method):
         raise FolderError(
@@ -102,59 +151,16 @@ def _same(folder: Path, origin: dict[str, Any], parts: int, method: str) -> Part
     return found
 
 
-@click.command()
-@click.option("--data", "source", required=True, metavar="NAME|PATH", help="The graph.")
-@click.option(
-    "--parts", type=click.IntRange(min=1), required=True, help="Parts, one for each process."
-)
-@click.option(
-    "--method",
-    type=click.Choice(list(CUTS)),
-    default="metis",
-    help="metis: few edges between parts; blocks: consecutive nodes.",
-)
-@click.option("--split", "scheme", metavar="SCHEME", help="How to split. [default: what fits]")
-@click.option("--split-seed", type=click.IntRange(min=0), default=0, help="Seed of the split.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for the parts.")
-@options.data_dir
-@options.directed
-@options.as_json
-def partition(
-    source: str,
-    parts: int,
-    method: str,
-    scheme: str | None,
-    split_seed: int,
-    out: Path,
-    data_dir: Path | None,
-    directed: bool,
-    print_json: bool,
-) -> None:
-    r"""Cut a graph into parts for several processes.
-
-    Each process of `torchrun ... -m meanmax train --data OUT --distributed` then reads its own part
-    and nothing else.
-    """
-    with options.clear_errors(), options.as_clicked(ValueError):
-        with data_bars() as progress:
-            dataset = load(source, data_dir=data_dir, directed=directed, progress=progress)
-        manifest = cut_once(dataset, scheme, split_seed, parts, method, out)
-        rows = rank_sizes(open_folder(out))
-    if print_json:
-        click.echo(json.dumps({**asdict(manifest), "ranks": rows}, indent=1))
-    else:
-        print_out(_table(manifest, rows, out))
-
-
 def _table(manifest: Partition, rows: list[dict[str, Any]], folder: Path) -> Group:
-    table = Table("rank", "nodes", "edges", "rows it gets per layer", "rows it sends")
-    for row in rows:
-        table.add_row(*(f"{row[name]:,}" for name in ("rank", "nodes", "edges", "halo", "sent")))
     share = manifest.cut_edges / max(1, manifest.num_edges)
-    return Group(
+    title = (
         f"{manifest.data} in {manifest.parts} parts by {manifest.method}: {share:.1%} of "
-        f"{manifest.num_edges:,} edges lead from one part to another",
-        table,
+        f"{manifest.num_edges:,} edges lead from one part to another"
+    )
+    headings = ["rank", "nodes", "edges", "rows it gets per layer", "rows it sends"]
+    cells = [[f"{value:,}" for value in row.values()] for row in rows]
+    return Group(
+        Grid(title, headings, cells, left=headings).for_terminal(),
         f"torchrun --nproc-per-node {manifest.parts} -m meanmax train --data {folder} "
         f"--distributed --out model.zip",
     )

@@ -10,28 +10,19 @@ from rich.console import Console
 from rich.status import Status
 
 from meanmax.cli import options
-from meanmax.cli.options import check_output
-from meanmax.cli.progress import data_bars
-from meanmax.data import load
+from meanmax.cli.progress import load_dataset
 from meanmax.study.report.page import write_report
 from meanmax.study.settings.settings import NAMES
-from meanmax.study.store.store import DEFAULT_STORE
 
 
 def making_page(tsne: bool) -> Status:
-    r"""What is shown until the page is there, on a terminal.
-
-    Args:
-        tsne (bool): Whether embeddings are placed in the plane for it.
-    """
-    what = "making the page"
-    if tsne:
-        what += ", with embeddings placed in the plane: up to a minute for each"
-    return Console(stderr=True).status(what)
+    r"""A line on the terminal while the page is made, with t-SNE pictures or without."""
+    pictures = ", with t-SNE of embeddings: up to a minute for each" if tsne else ""
+    return Console(stderr=True).status(f"making the page{pictures}")
 
 
 @click.command()
-@click.argument("store", type=click.Path(path_type=Path), default=Path(DEFAULT_STORE))
+@options.stored_runs
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -42,21 +33,21 @@ def making_page(tsne: bool) -> Status:
     "--settings",
     "settings_name",
     type=click.Choice(NAMES),
-    help="Only runs of this settings file. [default: all runs]",
+    help="Only runs with this settings file. [default: all runs]",
 )
-@click.option("--title", help="Its heading. [default: the data sets]")
+@click.option("--title", help="Heading of the page. [default: the data sets]")
 @click.option(
     "--tsne",
     is_flag=True,
-    help="Place embeddings in the plane where that was not done before: up to a minute for each.",
+    help="Compute t-SNE of embeddings where it is missing: up to a minute for each.",
 )
 @click.option(
     "--data",
     "sources",
     multiple=True,
     metavar="NAME|PATH",
-    help="The graph of the runs, for classes and names of nodes in pictures of embeddings; may be "
-    "repeated. Data sets with a name are found without.",
+    help="A graph of your own that the runs used, for classes and node names in pictures of "
+    "embeddings; may be repeated. Named data sets are found without it.",
 )
 @options.data_dir
 def report(
@@ -69,16 +60,15 @@ def report(
     sources: tuple[str, ...],
     data_dir: Path | None,
 ) -> None:
-    r"""Make a page of the runs in STORE, a folder of runs or a file they were exported to.
+    r"""Make a page of stored runs.
 
     The page is one file that needs no network: tables beside the paper's, curves, differences with
-    intervals, settings and versions, the command to repeat it, and a playground.
+    intervals, settings and versions, the command that repeats it, and a playground.
     """
     if out is not None:
-        check_output(out, overwrite=True, suffixes=(".html", ".htm"))
+        options.check_output(out, overwrite=True, suffixes=(".html", ".htm"))
     with options.clear_errors():
-        with data_bars() as progress:
-            datasets = [load(name, data_dir=data_dir, progress=progress) for name in sources]
+        datasets = [load_dataset(name, data_dir) for name in sources]
         with making_page(tsne):
             path = write_report(
                 store,

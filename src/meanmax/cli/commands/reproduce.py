@@ -7,15 +7,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from meanmax.cli import options
 from meanmax.cli.commands.figure import DEFAULT_OUT, figure
-from meanmax.cli.progress import data_bars, filled
-from meanmax.cli.tables import Grid, print_out
-from meanmax.data import CATALOG, Statistics, load, statistics
+from meanmax.cli.progress import load_dataset, run_missing
+from meanmax.cli.tables import Grid, decimal, mean_std, print_out
+from meanmax.data import CATALOG
 from meanmax.study.paper.ablation import Effect, ablation
 from meanmax.study.paper.claims import Claim, claims, summary
 from meanmax.study.paper.reproduction import Reproduction, some_ppi
@@ -34,6 +34,11 @@ from meanmax.study.runs.run_missing import Workers
 from meanmax.study.store.exports import read_rows
 from meanmax.study.store.store import DEFAULT_STORE
 
+if TYPE_CHECKING:
+    from meanmax.data import Statistics
+
+TABLES = {"table2": [2], "table3": [3], "table4": [4], "all": [2, 3, 4]}
+WHAT = ("table1", "table2", "table3", "table4", "figures", "ablation", "all")
 MARKS = {
     "at or above": "≥",
     "within one std": "≈",
@@ -45,6 +50,195 @@ LEGEND = (
     "Ours (n) above the paper's: ≥ at or above its mean, ≈ within one of its standard deviations "
     "below, < below that."
 )
+
+
+@click.command()
+@click.argument("what", type=click.Choice(WHAT))
+@click.option(
+    "--settings",
+    "settings_name",
+    type=options.SETTINGS,
+    default="published",
+    help=options.SETTINGS_HELP,
+)
+@options.splits
+@click.option(
+    "--data",
+    type=options.Names("data set", tuple(CATALOG)),
+    help="Data sets, separated by commas. [default: those of the table]",
+)
+@options.backbones
+@options.paper_aggrs
+@click.option(
+    "--split", "scheme", metavar="SCHEME", help=f"{options.SCHEME_HELP} [default: the paper's]"
+)
+@options.overrides
+@options.workers
+@options.artefacts
+@options.stored_runs
+@options.data_dir
+@click.option("--no-run", is_flag=True, help="Print the tables of the stored rows; run nothing.")
+@click.option(
+    "--figures-dir",
+    "figures",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(DEFAULT_OUT),
+    help="Folder for the figures.",
+)
+@click.option("--markdown", is_flag=True, help="Print tables in Markdown.")
+@options.as_json
+@click.pass_context
+def reproduce(
+    ctx: click.Context,
+    what: str,
+    settings_name: str,
+    splits: int,
+    data: list[str] | None,
+    backbones: list[str] | None,
+    aggrs: list[str],
+    scheme: str | None,
+    pairs: tuple[str, ...],
+    jobs: int | None,
+    threads: int,
+    engine: str,
+    retry_failed: bool,
+    artefacts: bool,
+    store: Path,
+    data_dir: Path | None,
+    no_run: bool,
+    figures: Path,
+    markdown: bool,
+    print_json: bool,
+) -> None:
+    r"""Reproduce the paper's tables, beside the paper's numbers, and its figures.
+
+    Tables 2 and 3 use the same runs. Runs that are stored are not repeated: after an interruption
+    the same command resumes. With --no-run the store may also be a file of exported rows.
+    """
+    request = Reproduction(
+        tables=TABLES.get(what, []),
+        ablation=what in ("ablation", "all"),
+        figures=what in ("figures", "all"),
+        data=data or [],
+        backbones=backbones or list(BACKBONES),
+        aggrs=aggrs,
+        splits=splits,
+        scheme=scheme,
+        settings_name=settings_name,
+        overrides=options.parsed(pairs),
+        data_dir=data_dir,
+        store=store if store.is_dir() and store != Path(DEFAULT_STORE) else None,
+    )
+    _refuse_without_effect(what)
+    if data and what != "all" and any(not request.sets(number) for number in request.tables):
+        raise click.UsageError(f"{what} has no column for {', '.join(data)}: leave out --data")
+    request = replace(request, tables=[n for n in request.tables if request.sets(n)])
+    found: dict[str, Any] = {}
+
+    def show(item: Grid | str) -> None:
+        if print_json:
+            return
+        if markdown:
+            click.echo(item + "\n" if isinstance(item, str) else item.markdown())
+        elif isinstance(item, str):
+            click.echo(item)
+        else:
+            print_out(item)
+
+    with options.clear_errors():
+        if what in ("table1", "all"):
+            counted = _count(data or [*SETS, some_ppi(data_dir)], data_dir)
+            found["table1"] = {name: _beside_paper(name, own) for name, own in counted.items()}
+            show(counts_grid(counted))
+        if what != "table1":
+            if not no_run:
+                workers = Workers(jobs, threads, engine)
+                tasks = _tasks(request)
+                run_missing(store, tasks, workers, retry_failed=retry_failed, artefacts=artefacts)
+                click.echo(f"Page: {write_report(store, data_dir=data_dir)}", err=True)
+            rows = read_rows(store)
+            for number in request.tables:
+                found[f"table{number}"] = _table(request, rows, number, show)
+            if request.ablation:
+                ablated = ablation(rows, request.ablation_sets(), request.splits)
+                found["ablation"] = [json_safe(effect) for effect in ablated.effects]
+                show(effects_grid(ablated.effects))
+                for note in ablated.notes:
+                    show(note)
+                commands = request.missing_in_ablation(ablated.effects)
+                _show_missing(commands, "Lines", request.splits, show)
+    if request.figures:
+        ctx.invoke(
+            figure, name="all", store=store, data_dir=data_dir, out=figures, silent=print_json
+        )
+    if print_json:
+        click.echo(json.dumps(found, indent=1, allow_nan=False))
+
+
+def _refuse_without_effect(what: str) -> None:
+    r"""Refuses options without effect: ablation and figures use the published settings."""
+    fixed = ["settings_name", "pairs", "backbones", "aggrs", "scheme"]
+    fixed += ["splits", "no_run"] if what == "table1" else []
+    unused = options.given(*fixed) if what in ("ablation", "figures", "table1") else []
+    if unused:
+        raise click.UsageError(f"{unused[0]} has no effect on '{what}': leave it out")
+
+
+def _tasks(request: Reproduction) -> list[Task]:
+    tasks: list[Task] = []
+    for plan in request.plans():
+        dataset = load_dataset(plan.data.source, request.data_dir)
+        own = plan.tasks(dataset)
+        check_splits(own, dataset)
+        check_methods(own, dataset)
+        tasks += own
+        if unused := plan.without_effect(dataset):
+            click.echo(f"No effect here: {', '.join(unused)}.", err=True)
+    return tasks
+
+
+def _table(
+    request: Reproduction, rows: Sequence[Row], number: int, show: Callable[[Grid | str], None]
+) -> dict[str, Any]:
+    tabled = request.table(rows, number)
+    listed = claims(number, tabled.comparisons)
+    show(results_grid(tabled, request.described()))
+    if number == 3:
+        show(clusters_grid(tabled))
+    if listed:
+        show(claims_grid(listed))
+    for text in (summary(listed), *tabled.notes):
+        show(text)
+    commands = request.missing(tabled)
+    _show_missing(commands, "Cells", request.splits, show)
+    return {
+        "settings": request.settings_name,
+        "overrides": request.overrides,
+        "cells": [json_safe(cell) for cell in tabled.cells],
+        "claims": [json_safe(claim) for claim in listed],
+        "summary": summary(listed),
+        "notes": tabled.notes,
+        "missing": commands,
+    }
+
+
+def _show_missing(
+    commands: Sequence[str], what: str, splits: int, show: Callable[[Grid | str], None]
+) -> None:
+    if commands:
+        listing = "\n".join(f"    {command}" for command in commands)
+        show(f"{what} with fewer than {splits} runs are filled by:\n\n{listing}\n")
+
+
+def _count(names: Sequence[str], data_dir: Path | None) -> dict[str, Statistics]:
+    from meanmax.data import statistics
+
+    return {name: statistics(load_dataset(name, data_dir)) for name in names}
+
+
+def _beside_paper(name: str, own: Statistics) -> dict[str, Any]:
+    paper = paper_counts("ppi" if name == "ppi-go" else name)
+    return {"ours": asdict(own), "paper": None if paper is None else paper._asdict()}
 
 
 def results_grid(tabled: Tabled, settings: str) -> Grid:
@@ -90,8 +284,8 @@ def claims_grid(listed: Sequence[Claim]) -> Grid:
                 str(pair.n),
                 f"{pair.difference:+.2f}",
                 "–" if math.isnan(pair.low) else f"{pair.low:+.2f} to {pair.high:+.2f}",
-                "–" if math.isnan(claim.adjusted_p) else f"{claim.adjusted_p:.2g}",
-                "–" if math.isnan(claim.paper) else f"{claim.paper:+.2f}",
+                decimal(claim.adjusted_p, ".2g"),
+                decimal(claim.paper, "+.2f"),
                 claim.holds,
             ]
         )
@@ -105,10 +299,9 @@ def counts_grid(counted: dict[str, Statistics]) -> Grid:
     names = ("nodes", "edges", "features", "classes")
     rows = []
     for data, facts in counted.items():
-        paper = paper_counts("ppi" if data == "ppi-go" else data)
+        paper = _beside_paper(data, facts)["paper"]
         cells = [
-            f"{getattr(facts, name)} ({'–' if paper is None else getattr(paper, name)})"
-            for name in names
+            f"{getattr(facts, name)} ({'–' if paper is None else paper[name]})" for name in names
         ]
         rows.append([data, *cells, str(facts.graphs)])
     title = "Table 1: the data sets; the paper's counts in brackets"
@@ -143,16 +336,14 @@ def effects_grid(effects: Sequence[Effect]) -> Grid:
 def _effect(effect: Effect) -> list[str]:
     if effect.n == 0:
         return ["missing", "", "", ""]
-    spread = "" if math.isnan(effect.std) else f" ± {effect.std:.2f}"
-    difference = "" if math.isnan(effect.difference) else f"{effect.difference:+.2f}"
+    difference = decimal(effect.difference, "+.2f", "")
     if not math.isnan(effect.low):
         difference += f" [{effect.low:+.2f}, {effect.high:+.2f}]"
-    learned = "" if math.isnan(effect.learned) else f"{effect.learned:.2f}"
     return [
-        f"{effect.mean:.2f}{spread} ({effect.n})",
+        f"{mean_std(effect.mean, effect.std)} ({effect.n})",
         f"{effect.val_mean:.2f}",
         difference,
-        learned,
+        decimal(effect.learned, missing=""),
     ]
 
 
@@ -165,213 +356,5 @@ def _cell(cell: Cell) -> str:
     if cell.mark == "missing":
         failed = f" ({cell.failed} failed)" if cell.failed else ""
         return f"missing{failed}\n{paper}"
-    spread = "" if math.isnan(cell.std) else f" ± {cell.std:.2f}"
     failed = f", {cell.failed} failed" if cell.failed else ""
-    return f"{MARKS[cell.mark]} {cell.mean:.2f}{spread} ({cell.n}{failed})\n{paper}"
-
-
-TABLES = {"table2": [2], "table3": [3], "table4": [4], "all": [2, 3, 4]}
-WHAT = ("table1", "table2", "table3", "table4", "figures", "ablation", "all")
-Show = Callable[[Grid | str], None]
-
-
-@click.command()
-@click.argument("what", type=click.Choice(WHAT))
-@click.option(
-    "--settings",
-    "settings_name",
-    type=options.SETTINGS,
-    default="published",
-    help=options.SETTINGS_HELP,
-)
-@click.option("--splits", type=options.POSITIVE, default=10, help="Splits, from seed 0 on.")
-@click.option(
-    "--data",
-    type=options.Names("data set", tuple(CATALOG)),
-    default=None,
-    help="Data sets, with commas. [default: those of the table]",
-)
-@click.option(
-    "--backbone",
-    "backbones",
-    type=options.BACKBONE_NAMES,
-    default=",".join(BACKBONES),
-    help="Backbones, with commas.",
-)
-@options.aggrs
-@click.option(
-    "--split",
-    "scheme",
-    metavar="SCHEME",
-    help=f"{options.SCHEME_HELP} [default: the paper's]",
-)
-@options.overrides
-@options.workers
-@options.artefacts
-@options.store
-@options.data_dir
-@click.option("--no-run", is_flag=True, help="Print what the rows of the store give, run nothing.")
-@click.option(
-    "--figures-dir",
-    "figures",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path(DEFAULT_OUT),
-    help="Folder for the figures.",
-)
-@click.option("--markdown", is_flag=True, help="Print tables in Markdown.")
-@options.as_json
-@click.pass_context
-def reproduce(
-    ctx: click.Context,
-    what: str,
-    settings_name: str,
-    splits: int,
-    data: list[str] | None,
-    backbones: list[str],
-    aggrs: list[str],
-    scheme: str | None,
-    pairs: tuple[str, ...],
-    jobs: int | None,
-    threads: int,
-    engine: str,
-    retry_failed: bool,
-    artefacts: bool,
-    store: Path,
-    data_dir: Path | None,
-    no_run: bool,
-    figures: Path,
-    markdown: bool,
-    print_json: bool,
-) -> None:
-    r"""Make the paper's tables and figures anew; tables stand beside the paper's numbers.
-
-    Tables 2 and 3 are of the same runs. Runs that are in the store are not made again: the same
-    command goes on where it was interrupted. With --no-run the store may also be a file of rows
-    that `meanmax results export` has written.
-    """
-    wish = Reproduction(
-        tables=TABLES.get(what, []),
-        ablation=what in ("ablation", "all"),
-        figures=what in ("figures", "all"),
-        data=data or [],
-        backbones=backbones,
-        aggrs=aggrs,
-        splits=splits,
-        scheme=scheme,
-        settings_name=settings_name,
-        overrides=options.parsed(pairs),
-        data_dir=data_dir,
-        store=store if store.is_dir() and store != Path(DEFAULT_STORE) else None,
-    )
-    _refuse_without_effect(ctx, what)
-    if data and what != "all" and any(not wish.sets(number) for number in wish.tables):
-        raise click.UsageError(f"{what} has no column for {', '.join(data)}: leave out --data")
-    wish = replace(wish, tables=[number for number in wish.tables if wish.sets(number)])
-    found: dict[str, Any] = {}
-    show = _shower(markdown, print_json)
-    with options.clear_errors():
-        if what in ("table1", "all"):
-            found["table1"] = _counts(data or [*SETS, some_ppi(data_dir)], data_dir, show)
-        if what != "table1":
-            if not no_run:
-                _run(wish, store, Workers(jobs, threads, engine), retry_failed, artefacts)
-                click.echo(f"To look at: {write_report(store, data_dir=data_dir)}", err=True)
-            rows = read_rows(store)
-            for number in wish.tables:
-                found[f"table{number}"] = _table(wish, rows, number, show)
-            if wish.ablation:
-                ablated = ablation(rows, wish.ablation_sets(), wish.splits)
-                found["ablation"] = [json_safe(effect) for effect in ablated.effects]
-                show(effects_grid(ablated.effects))
-                for note in ablated.notes:
-                    show(note)
-                _show_missing(wish.missing_in_ablation(ablated.effects), "Lines", wish.splits, show)
-    if wish.figures:
-        ctx.invoke(
-            figure, name="all", store=store, data_dir=data_dir, out=figures, silent=print_json
-        )
-    if print_json:
-        click.echo(json.dumps(found, indent=1, allow_nan=False))
-
-
-def _refuse_without_effect(ctx: click.Context, what: str) -> None:
-    r"""Options that have no say: ablation and figures are of the published settings."""
-    fixed = ["settings_name", "pairs", "backbones", "aggrs", "scheme"]
-    fixed += ["splits", "no_run"] if what == "table1" else []
-    for name in fixed if what in ("ablation", "figures", "table1") else ():
-        if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
-            option = next(p.opts[0] for p in ctx.command.params if p.name == name)
-            raise click.UsageError(f"{option} has no effect on '{what}': leave it out")
-
-
-def _run(
-    wish: Reproduction, folder: Path, workers: Workers, retry_failed: bool, artefacts: bool
-) -> None:
-    tasks: list[Task] = []
-    with data_bars() as progress:
-        for plan in wish.plans():
-            dataset = load(plan.data.source, data_dir=wish.data_dir, progress=progress)
-            own = plan.tasks(dataset)
-            check_splits(own, dataset)
-            check_methods(own, dataset)
-            tasks += own
-            if unused := plan.without_effect(dataset):
-                click.echo(f"No effect here: {', '.join(unused)}.", err=True)
-    filled(folder, tasks, workers, retry_failed=retry_failed, artefacts=artefacts)
-
-
-def _table(wish: Reproduction, rows: Sequence[Row], number: int, show: Show) -> dict[str, Any]:
-    tabled = wish.table(rows, number)
-    listed = claims(number, tabled.comparisons)
-    show(results_grid(tabled, wish.described()))
-    if number == 3:
-        show(clusters_grid(tabled))
-    if listed:
-        show(claims_grid(listed))
-    show(summary(listed))
-    for note in tabled.notes:
-        show(note)
-    commands = wish.missing(tabled)
-    _show_missing(commands, "Cells", wish.splits, show)
-    return {
-        "settings": wish.settings_name,
-        "overrides": wish.overrides,
-        "cells": [json_safe(cell) for cell in tabled.cells],
-        "claims": [json_safe(claim) for claim in listed],
-        "summary": summary(listed),
-        "notes": tabled.notes,
-        "missing": commands,
-    }
-
-
-def _show_missing(commands: Sequence[str], what: str, splits: int, show: Show) -> None:
-    if commands:
-        listing = "\n".join(f"    {command}" for command in commands)
-        show(f"{what} with fewer than {splits} runs are filled by:\n\n{listing}\n")
-
-
-def _counts(names: Sequence[str], data_dir: Path | None, show: Show) -> dict[str, Any]:
-    with data_bars() as progress:
-        counted = {
-            name: statistics(load(name, data_dir=data_dir, progress=progress)) for name in names
-        }
-    show(counts_grid(counted))
-    found = {}
-    for name, own in counted.items():
-        paper = paper_counts("ppi" if name == "ppi-go" else name)
-        found[name] = {"ours": asdict(own), "paper": None if paper is None else paper._asdict()}
-    return found
-
-
-def _shower(markdown: bool, silent: bool) -> Show:
-    def show(what: Grid | str) -> None:
-        if silent:
-            return
-        if isinstance(what, str):
-            click.echo(what + "\n" if markdown else what)
-        elif markdown:
-            click.echo(what.markdown())
-        else:
-            print_out(what.for_terminal())
-
-    return show
+    return f"{MARKS[cell.mark]} {mean_std(cell.mean, cell.std)} ({cell.n}{failed})\n{paper}"

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from meanmax.cli import options
-from meanmax.cli.tables import count, print_out
+from meanmax.cli.tables import count, decimal, mean_std, print_out
 from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.stats.cells import CellOfRows, cells, is_planned_from
 from meanmax.study.store.exports import (
@@ -26,28 +26,21 @@ from meanmax.study.store.exports import (
     merge_source,
     read_rows,
 )
-from meanmax.study.store.store import DEFAULT_STORE, Store
+from meanmax.study.store.store import Store
 
 HEADINGS = ("backbone", "aggr", "settings", "n", "failed", "test %", "val %", "s", "learned")
 LEFT = ("backbone", "aggr", "settings", "learned")
 LONG = {"settings": 22, "learned": 12}
-r"""Columns that are broken into lines, and how wide they are at least."""
+r"""Columns that wrap, and their smallest width."""
 
 NOTE = (
     "mean ± standard deviation of scores; median seconds, in brackets where runs shared the "
-    "machine; settings: the file, and what is not as there"
+    "machine; settings: the file, and what differs from it"
 )
 
 
 def cells_tables(cells: Sequence[CellOfRows]) -> Group:
-    r"""A table for each data set and kind of splits, with a line for each cell.
-
-    What all lines of a table have in common stands above it once, so that there is room for what
-    they differ in.
-
-    Args:
-        cells (sequence): Cells, those of one data set and kind of splits after each other.
-    """
+    r"""A table for each data set and kind of splits, with a line for each cell."""
     hashes = {(cell.data, cell.data_hash) for cell in cells}
     several = {data for data, _ in hashes if sum(name == data for name, _ in hashes) > 1}
     texts = [_texts(cell) for cell in cells]
@@ -82,15 +75,16 @@ def _texts(cell: CellOfRows) -> list[str]:
     learned = ", ".join(
         f"{name.removeprefix('layers.')} {x:.2f}" for name, x in cell.learned.items()
     )
+    seconds = decimal(cell.seconds, ".1f")
     return [
         cell.backbone,
         cell.aggr,
         f"{settings}, {changed}" if changed else settings,
         f"{cell.n}",
         ", ".join(failed) or "0",
-        _score(cell.test),
-        _score(cell.val),
-        _seconds(cell),
+        mean_std(*(cell.test or (None, None))),
+        mean_std(*(cell.val or (None, None))),
+        seconds if cell.alone or cell.seconds is None else f"({seconds})",
         learned or "–",
     ]
 
@@ -101,62 +95,40 @@ def _value(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else f"{value}"
 
 
-def _score(score: tuple[float, float | None] | None) -> str:
-    if score is None:
-        return "–"
-    mean, std = score
-    return f"{mean:.2f}" if std is None else f"{mean:.2f} ± {std:.2f}"
-
-
-def _seconds(cell: CellOfRows) -> str:
-    if cell.seconds is None:
-        return "–"
-    return f"{cell.seconds:.1f}" if cell.alone else f"({cell.seconds:.1f})"
-
-
-def _split(
-    ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
-) -> tuple[str, ...] | None:
-    names = tuple(name.strip() for text in value for name in text.split(",") if name.strip())
-    return names or None
-
-
 def _filter(name: str, what: str) -> Callable[[options.F], options.F]:
     return click.option(
-        f"--{name}", multiple=True, callback=_split, help=f"Only these {what}, with commas."
+        f"--{name}",
+        multiple=True,
+        callback=options.split_names,
+        help=f"Only these {what}, separated by commas.",
     )
 
 
 @click.group()
 def results() -> None:
-    r"""Runs that were made: look at them, write them to files, gather them."""
+    r"""Stored runs: show them, export them, merge them."""
 
 
 @results.command()
-@click.option(
-    "--store",
-    type=click.Path(path_type=Path),
-    default=Path(DEFAULT_STORE),
-    help="Folder of the runs, or a file that they were exported to.",
-)
+@options.stored_runs
 @_filter("data", "data sets")
 @_filter("backbone", "backbones")
 @_filter("aggr", "aggregators")
-@click.option("--settings", type=options.SETTINGS, help="Only runs of this settings file.")
+@click.option("--settings", type=options.SETTINGS, help="Only runs with this settings file.")
 @options.as_json
 def show(
     store: Path,
-    data: tuple[str, ...] | None,
-    backbone: tuple[str, ...] | None,
-    aggr: tuple[str, ...] | None,
+    data: tuple[str, ...],
+    backbone: tuple[str, ...],
+    aggr: tuple[str, ...],
     settings: str | None,
     print_json: bool,
 ) -> None:
-    r"""Show what runs gave, a line for each method and its settings."""
+    r"""Show the results of runs, a line for each method and its settings."""
     with options.clear_errors():
         rows: Sequence[Row] = read_rows(store)
-    for fact, wanted in (("data", data), ("backbone", backbone), ("aggr", aggr)):
-        rows = _chosen(rows, fact, wanted)
+    for fact, names in (("data", data), ("backbone", backbone), ("aggr", aggr)):
+        rows = _filtered(rows, fact, names) if names else rows
     if settings is not None:
         rows = [row for row in rows if is_planned_from(row, settings)]
     found = cells(rows)
@@ -179,7 +151,7 @@ def show(
 @click.option(
     "--curves",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File for losses and scores epoch by epoch: .parquet.",
+    help="File for losses and scores of each epoch: .parquet.",
 )
 def export(store: Path, out: Path, curves: Path | None) -> None:
     r"""Write all runs to a file, one row for each."""
@@ -199,10 +171,10 @@ def export(store: Path, out: Path, curves: Path | None) -> None:
 @click.argument("sources", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @options.store
 def merge(sources: tuple[Path, ...], store: Path) -> None:
-    r"""Add the runs of exported files and of other folders that are not there yet.
+    r"""Add the runs of exported files and of other folders that the store lacks.
 
-    Of each source all are added or, if anything is wrong with it, none. Folders give their
-    artefacts too.
+    If anything is wrong with a source, none of its runs are added. Artefacts of folders are added
+    too.
     """
     with options.clear_errors():
         check_sources(store, sources)
@@ -212,14 +184,12 @@ def merge(sources: tuple[Path, ...], store: Path) -> None:
             click.echo(f"{source}: {count(new, 'new run')}")
 
 
-def _chosen(rows: Sequence[Row], fact: str, wanted: tuple[str, ...] | None) -> Sequence[Row]:
-    if wanted is None:
-        return rows
-    there = {getattr(row, fact) for row in rows}
-    for name in wanted:
-        if name not in there:
+def _filtered(rows: Sequence[Row], fact: str, names: Sequence[str]) -> Sequence[Row]:
+    known = sorted({getattr(row, fact) for row in rows})
+    for name in names:
+        if name not in known:
             raise click.BadParameter(
-                f"there are no runs with {name!r}: there are {', '.join(sorted(there)) or 'none'}.",
+                f"there are no runs with {name!r}: there are {', '.join(known) or 'none'}.",
                 param_hint=f"--{fact}",
             )
-    return [row for row in rows if getattr(row, fact) in wanted]
+    return [row for row in rows if getattr(row, fact) in names]

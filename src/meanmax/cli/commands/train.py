@@ -3,37 +3,37 @@ r"""The command :obj:`meanmax train`."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import click
-import torch
 
 from meanmax.cli import options
 from meanmax.cli.commands.partition import CUTS, check_source
-from meanmax.cli.commands.train_batches import batch_options, batches_of, train_in_batches
-from meanmax.cli.commands.train_distributed import Wanted, train_on_ranks
-from meanmax.cli.options import check_output, force
-from meanmax.cli.progress import data_bars, epoch_bar
-from meanmax.cli.tables import judged, print_out, train_table
-from meanmax.data import Dataset, Split, load, make_split
-from meanmax.graph import Graph
-from meanmax.scale import LaunchError, is_graph_folder, is_partition
-from meanmax.study.runs.execute import class_names_of, classifier_of
-from meanmax.study.runs.machine import versions
-from meanmax.study.runs.plan import DataRef, Plan, check_methods
-from meanmax.study.runs.row import RunSpec
-from meanmax.train import Checkpoint, History, NodeClassifier
-from meanmax.train.loop import OnEpoch
-from meanmax.train.tensorboard import TensorBoard, TensorBoardError
+from meanmax.cli.progress import learned_texts
+from meanmax.cli.tables import Grid, decimal, print_out
+
+
+class Fanout(click.ParamType):  # type: ignore[type-arg]
+    r"""Numbers separated by commas."""
+
+    name = "numbers"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        r"""The numbers."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(int(text) for text in str(value).split(","))
+        except ValueError:
+            self.fail(f"give a number for each hop, such as 10,10 (got {value!r}).", param)
 
 
 @click.command()
-@click.option("--data", "source", required=True, metavar="NAME|PATH", help="The graph.")
-@click.option("--backbone", type=options.BACKBONE, default="gcn", help=options.BACKBONE_HELP)
+@options.graph
+@options.backbone
 @click.option(
     "--aggr",
     type=options.AGGR,
@@ -41,8 +41,8 @@ from meanmax.train.tensorboard import TensorBoard, TensorBoardError
     help="Aggregator; 'none' is the backbone's own.",
 )
 @options.scheme
-@click.option("--split-seed", type=click.IntRange(min=0), default=0, help="Seed of the split.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of weights and dropout.")
+@options.split_seed
+@click.option("--seed", type=options.NOT_NEGATIVE, default=0, help="Seed of weights and dropout.")
 @options.settings
 @options.overrides
 @options.threads
@@ -52,189 +52,122 @@ from meanmax.train.tensorboard import TensorBoard, TensorBoardError
     required=True,
     help="File for the model, such as model.zip.",
 )
-@force
+@options.force
 @click.option(
     "--checkpoint/--no-checkpoint",
-    "keeps",
+    "keeps_checkpoint",
     default=True,
-    help="Keep the state of training beside --out, so that the same command goes on after an "
+    help="Keep a checkpoint beside --out, from which the same command resumes after an "
     "interruption.",
 )
-@click.option("--checkpoint-every", "every", type=float, default=30.0, hidden=True)
+@click.option("--checkpoint-every", type=float, default=30.0, hidden=True)
 @click.option(
     "--tensorboard",
-    "board",
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for curves that TensorBoard shows.",
 )
 @click.option(
     "--distributed",
     is_flag=True,
-    help="Each process holds a part of the graph: start it with torchrun --nproc-per-node 2 -m "
-    "meanmax train ... Results are those of one process.",
+    help="Each process holds a part of the graph: start with torchrun --nproc-per-node 2 -m "
+    "meanmax train ... The result is that of one process.",
 )
 @click.option(
     "--cut",
-    type=click.Choice(list(CUTS)),
+    type=click.Choice(CUTS),
     default="metis",
     help="How the graph is cut with --distributed or --batches clusters, unless it is cut already.",
 )
-@batch_options
-@options.data_dir
-@options.directed
+@click.option(
+    "--batches",
+    "kind",
+    type=click.Choice(["none", "clusters", "neighbours"]),
+    default="none",
+    help="Train on a few clusters of the graph at a time, or on a few nodes with sampled "
+    "neighbours. Under torchrun, processes share the batches.",
+)
+@click.option("--parts", type=options.POSITIVE, help="Clusters. [default: one for each 400 nodes]")
+@click.option(
+    "--parts-per-batch", type=options.POSITIVE, help="Clusters in a batch. [default: 20, or all]"
+)
+@click.option(
+    "--fanout",
+    type=Fanout(),
+    help="Neighbours sampled in each hop, -1 for all. [default: 10 for each layer]",
+)
+@click.option("--batch-size", type=options.POSITIVE, default=512, help="Training nodes in a batch.")
 @options.as_json
 def train(
-    source: str,
-    backbone: str,
-    aggr: str,
-    scheme: str | None,
-    split_seed: int,
-    seed: int,
-    settings_name: str,
-    pairs: tuple[str, ...],
-    threads: int,
-    out: Path,
     force: bool,
-    keeps: bool,
-    every: float,
-    board: Path | None,
     distributed: bool,
-    cut: str,
     kind: str,
     parts: int | None,
     parts_per_batch: int | None,
     fanout: tuple[int, ...] | None,
     batch_size: int,
-    data_dir: Path | None,
-    directed: bool,
+    pairs: tuple[str, ...],
     print_json: bool,
+    **request: Any,
 ) -> None:
     r"""Train one model and save it.
 
-    The epoch whose weights are kept is chosen on validation nodes; test nodes are only scored, at
+    The epoch whose weights are kept is selected on validation nodes; test nodes are only scored, at
     the end.
     """
     overrides = options.parsed(pairs)
-    check_output(out, overwrite=force)
-    with _clear_errors():
-        check_source(source, distributed, options.typed("scheme", "split_seed", "cut", "directed"))
-    in_batches = kind != "none" or (is_graph_folder(source) and not is_partition(source))
-    if distributed or in_batches:
-        if board is not None or (distributed and in_batches):
-            other = "--tensorboard" if board is not None else "--batches, or a graph folder,"
-            with_it = "--distributed" if distributed else "--batches"
-            raise click.ClickException(f"{other} does not go with {with_it}: leave it out")
-        wanted = Wanted(
-            source, backbone, aggr, scheme, split_seed, seed, settings_name, overrides, threads,
-            out, keeps, every, cut, data_dir, directed,
-        )  # fmt: skip
-        with _clear_errors():
-            if in_batches:
-                how = {"kind": "clusters" if kind == "none" else kind, "cut": cut}
-                found = train_in_batches(
-                    wanted, batches_of(how, parts, parts_per_batch, fanout, batch_size)
-                )
-            else:
-                found = train_on_ranks(wanted)
-        if found is not None:
-            _show(found, print_json)
-        return
-    with _clear_errors(), ExitStack() as stack:
-        curves = stack.enter_context(TensorBoard(board)) if board is not None else None
-        with data_bars() as progress:
-            dataset = load(source, data_dir=data_dir, directed=directed, progress=progress)
-        plan = Plan(
-            DataRef(source), [backbone], [aggr], [split_seed], settings_name, scheme, overrides
-        )
-        (task,) = plan.tasks(dataset)
-        check_methods([task], dataset)
-        spec = replace(task.spec, seed=seed)
-        _note_unused(spec, overrides)
-        split = make_split(dataset, task.scheme, split_seed)
-        graph = dataset.graph()
-        state = out.with_name(f"{out.name}.checkpoint")
-        checkpoint = Checkpoint(state, run=spec.key, every=every) if keeps else None
-        stack.enter_context(_threads(threads))
-        classifier = _fitted(spec, dataset, graph, split, checkpoint, curves)
-        about = {"spec": asdict(spec), "directed": directed, "versions": versions()}
-        classifier.save(out, about={**about, "settings_name": settings_name})
-        facts = {**asdict(spec), "split_name": split.name, "settings_name": settings_name}
-        facts |= {**judged(classifier, dataset, graph, split), "model": str(out)}
-        if checkpoint is not None:
-            checkpoint.remove()
-    _show(facts, print_json)
+    options.check_output(request["out"], overwrite=force)
+    from meanmax.cli.training import TrainRequest, train_in_batches, train_on_ranks, train_whole
+    from meanmax.scale import Batches, LaunchError, is_graph_folder, is_partition
+    from meanmax.train.tensorboard import TensorBoardError
 
-
-def _show(facts: dict[str, Any], print_json: bool) -> None:
-    if print_json:
-        click.echo(json.dumps(facts, indent=1))
-    else:
-        print_out(train_table(facts))
-
-
-def _fitted(
-    spec: RunSpec,
-    dataset: Dataset,
-    graph: Graph,
-    split: Split,
-    checkpoint: Checkpoint | None,
-    curves: TensorBoard | None,
-) -> NodeClassifier:
-    r"""A trained classifier; test nodes and their labels are not among what it is told."""
-    classifier = classifier_of(spec.backbone, spec.aggr, spec.settings, seed=spec.seed)
-    val = split.val
-    if val.numel() == 0:
-        click.echo("no validation nodes: training runs through all epochs", err=True)
-    if checkpoint is not None and checkpoint.path.exists():
-        click.echo(f"going on from {checkpoint.path}", err=True)
-    with epoch_bar(classifier.epochs) as bar:
-        try:
-            return classifier.fit(
-                graph,
-                dataset.x,
-                dataset.y,
-                split.train,
-                val if val.numel() else None,
-                class_names=class_names_of(dataset),
-                on_epoch=_told(bar, curves),
-                checkpoint=checkpoint,
+    wanted = TrainRequest(overrides=overrides, **request)
+    with options.clear_errors(LaunchError, TensorBoardError, ValueError):
+        settled = options.given("scheme", "split_seed", "cut", "directed")
+        check_source(wanted.source, distributed, settled)
+        in_folder = is_graph_folder(wanted.source) and not is_partition(wanted.source)
+        in_batches = kind != "none" or in_folder
+        _check_combination(distributed, in_batches, wanted.tensorboard is not None)
+        if in_batches:
+            batches = Batches(
+                kind="clusters" if kind == "none" else kind,  # type: ignore[arg-type]
+                cut=wanted.cut,  # type: ignore[arg-type]
+                parts=parts,
+                parts_per_batch=parts_per_batch,
+                fanout=fanout,
+                batch_size=batch_size,
             )
-        except KeyboardInterrupt:
-            if checkpoint is not None and checkpoint.path.exists():
-                click.echo(f"the same command goes on from {checkpoint.path}", err=True)
-            raise
+            facts = train_in_batches(wanted, batches)
+        else:
+            facts = (train_on_ranks if distributed else train_whole)(wanted)
+    if facts is not None and print_json:
+        click.echo(json.dumps(facts, indent=1))
+    elif facts is not None:
+        print_out(facts_grid(facts))
 
 
-def _note_unused(spec: RunSpec, overrides: Mapping[str, Any]) -> None:
-    r"""Says which settings were given in vain."""
-    given = {name for name, value in overrides.items() if value is not None}
-    if unused := sorted(given - set(spec.settings)):
-        method = f"{spec.backbone}+{spec.aggr}"
-        names = ", ".join(unused)
-        click.echo(f"no effect on {method} with these settings: {names}", err=True)
+def _check_combination(distributed: bool, in_batches: bool, tensorboard: bool) -> None:
+    if not (distributed or in_batches) or not (tensorboard or (distributed and in_batches)):
+        return
+    other = "--tensorboard" if tensorboard else "--batches, or a graph folder,"
+    with_it = "--distributed" if distributed else "--batches"
+    raise click.ClickException(f"{other} does not go with {with_it}: leave it out")
 
 
-def _told(bar: OnEpoch, curves: TensorBoard | None) -> OnEpoch:
-    def on_epoch(epoch: int, history: History) -> None:
-        bar(epoch, history)
-        if curves is not None:
-            curves(epoch, history)
-
-    return on_epoch
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextmanager
-def _clear_errors() -> Iterator[None]:
-    r"""Those of all commands, and what a classifier says about its arguments."""
-    with options.clear_errors(), options.as_clicked(LaunchError, TensorBoardError, ValueError):
-        yield
+def facts_grid(facts: dict[str, Any]) -> Grid:
+    r"""A line for each fact."""
+    rows = []
+    for name, what in (("train", "training"), ("val", "validation"), ("test", "test")):
+        score = facts[f"{name}_score"]
+        shown = "–" if score is None else f"{score:.2f} %"
+        rows.append([f"{facts['metric']} on {what} nodes", shown])
+    layers = [f"{name} {decimal(value, '.3f')}" for name, value in facts["maxness"].items()]
+    rows += [
+        ["best epoch", f"{facts['best_epoch'] + 1} of {facts['epochs']}"],
+        ["learned", ", ".join(learned_texts(facts["learned"])) or "–"],
+        ["maxness (0 mean, 1 max)", ", ".join(layers) or "–"],
+        ["seconds", f"{facts['seconds']:.1f}"],
+        ["model", facts["model"]],
+    ]
+    method = f"{facts['backbone']}+{facts['aggr']}, seed {facts['seed']}"
+    title = f"{method}, on {facts['data']}, split '{facts['split_name']}'"
+    return Grid(title, ["", ""], rows, left=[""])

@@ -15,6 +15,7 @@ import jinja2
 from markupsafe import Markup
 
 from meanmax.data.files import write_text
+from meanmax.names import SPLIT_SCHEMES
 from meanmax.study.paper.result_tables import PPI_GO, paper_counts
 from meanmax.study.report.charts import charts, depths
 from meanmax.study.report.embeddings import LabelSource, NodeLabels, size_text
@@ -183,8 +184,6 @@ def _notes(group: RunGroup) -> list[str]:
 
 def _data(rows: Sequence[Row], labels: LabelSource) -> list[dict[str, Any]]:
     r"""The data sets; those of the same name are distinguished by their hash."""
-    from meanmax.data.splits import SCHEMES  # imports PyTorch
-
     found = []
     for data, data_hash in dict.fromkeys((row.data, row.data_hash) for row in rows):
         own = [row for row in rows if (row.data, row.data_hash) == (data, data_hash)]
@@ -197,7 +196,7 @@ def _data(rows: Sequence[Row], labels: LabelSource) -> list[dict[str, Any]]:
                 "size": nodes.size if isinstance(nodes, NodeLabels) else _paper_size(data),
                 "runs": len(own),
                 "splits": [
-                    {"scheme": split, "count": splits[split], "means": SCHEMES.get(split, "")}
+                    {"scheme": split, "count": splits[split], "means": SPLIT_SCHEMES.get(split, "")}
                     for split in dict.fromkeys(row.split for row in own)
                 ],
             }

@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 from meanmax.cli import main
 
-from ..study.report.stored import fill
+from ...study.report.stored import fill
 
 
 def run(*words):

@@ -5,8 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from meanmax.cli import main
-from meanmax.cli.commands import data as command
-from meanmax.data import CATALOG, DataError
+from meanmax.data import CATALOG, DataError, load
 
 NODES = "id,f,label\na,1,x\nb,2,y\nc,3,x\n"
 EDGES = "source,target\na,b\nb,c\n"
@@ -80,8 +79,8 @@ def test_show_prints_licence_and_source():
 
 
 def test_show_stands_beside_the_paper(folder, monkeypatch):
-    own = command.load(folder)
-    monkeypatch.setattr(command, "load", lambda *args, **options: own)
+    own = load(folder)
+    monkeypatch.setattr("meanmax.data.load", lambda *args, **options: own)
     result = invoke("show", "cora")
     lines = [line.split("│") for line in result.stdout.splitlines() if line.startswith("│")]
     rows = {cells[1].strip(): [cells[2].strip(), cells[3].strip()] for cells in lines}
@@ -109,7 +108,7 @@ def test_fetch_goes_on_after_a_failure(tmp_path, monkeypatch):
             raise DataError("tried here and there; put the file into the folder")
         return [data_dir / f"{name}.npz"]
 
-    monkeypatch.setattr(command, "fetch_files", fetch)
+    monkeypatch.setattr("meanmax.data.fetch.sources.fetch", fetch)
     result = invoke("fetch", "photo", "computers", "karate", "--data-dir", tmp_path)
     assert asked == [("photo", tmp_path), ("computers", tmp_path)]
     assert_message(result, "photo: tried here and there")

@@ -13,7 +13,7 @@ from meanmax.study.stats.cells import cells
 from meanmax.study.store.exports import export_rows, read_curves, read_rows
 from meanmax.study.store.store import Store
 
-from ..study.made_runs import failed, result, row
+from ...study.made_runs import failed, result, row
 
 
 def invoke(*args):

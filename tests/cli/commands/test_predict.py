@@ -74,7 +74,7 @@ def test_classes_by_name_for_every_node(club, tmp_path):
     np.testing.assert_allclose(shown, chance.max(1), rtol=1e-5)
     right = sum(row["label"] == kinds[node % 2] for node, row in enumerate(found) if node % 7)
     assert f"accuracy {100 * right / 25:.2f} % on 25 labelled nodes" in result.stdout
-    assert "those that it was trained on included" in result.stdout
+    assert "training nodes included" in result.stdout
     assert list(tmp_path.iterdir()) == [out]
 
 
@@ -196,7 +196,7 @@ def test_places_and_names_that_do_not_do(club, tmp_path):
     assert_message(invoke(*args, tmp_path / "a.xlsx"), "must end with .csv or .parquet (got")
     assert_message(invoke(*args, tmp_path / "no" / "a.csv"), "there is no folder")
     (tmp_path / "a.csv").write_text("precious")
-    assert_message(invoke(*args, tmp_path / "a.csv"), "is there already", "--force")
+    assert_message(invoke(*args, tmp_path / "a.csv"), "exists: choose another --out", "--force")
     assert (tmp_path / "a.csv").read_text() == "precious"
     assert invoke(*args, tmp_path / "a.csv", "--force").exit_code == 0
     assert len(rows(tmp_path / "a.csv")) == 30

@@ -13,7 +13,7 @@ from meanmax import NodeClassifier
 from meanmax.cli import main
 from meanmax.data import load, make_split
 
-from .killing import epochs_before_the_kill
+from ..killing import epochs_before_the_kill
 
 QUICK = ("--set", "epochs=8", "--set", "hidden=8")
 
@@ -143,7 +143,7 @@ def test_missing_tensorboard(tmp_path, monkeypatch):
 def test_a_model_is_not_overwritten_unasked(tmp_path):
     (tmp_path / "m.zip").write_text("precious")
     result = invoke("--data", "karate", "--out", tmp_path / "m.zip", *QUICK)
-    assert_message(result, "m.zip' is there already: choose another --out, or give --force")
+    assert_message(result, "m.zip' exists: choose another --out, or give --force")
     assert (tmp_path / "m.zip").read_text() == "precious"
     assert invoke("--data", "karate", "--out", tmp_path / "m.zip", "--force", *QUICK).exit_code == 0
     NodeClassifier.load(tmp_path / "m.zip")
@@ -195,7 +195,7 @@ def test_killed_and_resumed_is_bit_for_bit_the_same(tmp_path):
 
     result = invoke(*args)
     assert result.exit_code == 0, result.output
-    assert f"going on from {state}" in result.stderr
+    assert f"resuming from {state}" in result.stderr
     lines = [line for line in result.stderr.splitlines() if line.startswith("epoch")]
     assert len(lines) == 10 - kept // 20
     assert arrays(out) == arrays(tmp_path / "whole.zip")

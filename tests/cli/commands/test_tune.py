@@ -81,4 +81,4 @@ def test_a_method_that_never_ends_well_is_an_error(tmp_path):
     words = ["--data", "karate", "--aggr", "none", "--budget", "2", "--splits", "1", "--jobs", "1"]
     result = run(*words, "--store", tmp_path, "--set", "lr=1e30", "--set", "epochs=30")
     assert result.exit_code == 1
-    assert "no trial of none ended well on all splits" in result.stderr
+    assert "no trial of none succeeded on all splits" in result.stderr

@@ -65,7 +65,7 @@ def test_packed_trained_and_predicted(tmp_path):
     assert "there already" in message("data", "pack", "karate", folder)
     fine("train", "--data", folder, "--parts-per-batch", "2", *QUICK, "--out", out)
     result = fine("predict", out, "--data", folder, "--out", table, "--all")
-    assert "those that it was trained on included" in result.stdout
+    assert "training nodes included" in result.stdout
     rows = pd.read_csv(table).set_index("id")
     dataset, model = load("karate"), NodeClassifier.load(out)
     chance = model.predict_proba(dataset.graph(), dataset.x)
@@ -110,7 +110,7 @@ def test_killed_and_resumed_is_bit_for_bit_the_same(tmp_path, kind):
     kept = epochs_before_the_kill(state, *args, "--out", out)
     assert 0 < kept < 120 and not out.exists()
     result = fine("train", *args, "--out", out)
-    assert f"going on from {state}" in result.stderr
+    assert f"resuming from {state}" in result.stderr
     assert weights(out) == weights(tmp_path / "whole.zip")
     assert not state.exists()
     left = [path.name for path in tmp_path.iterdir() if "scratch" in path.name]
