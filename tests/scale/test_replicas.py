@@ -9,7 +9,6 @@ import torch
 from meanmax import NodeClassifier
 from meanmax.scale.sampling import Draws
 from meanmax.train import LabeledNodes
-from meanmax.train.classifier import model_of
 from tests.scale.launch import on_ranks
 from tests.scale.replicated import classifier, resumed, shares, source, trained
 
@@ -42,9 +41,9 @@ def test_equal_batches_train_as_one_process_does():
 def test_two_batches_make_one_step_along_their_mean():
     """One epoch of two batches: a step of Adam along the mean gradient of both."""
     given = source()
-    params = classifier(1, 0.0, "none").get_params()
+    settings = classifier(1, 0.0, "none").settings()
     torch.manual_seed(0)
-    model = model_of(params, given.num_features, 4, num_nodes=None, graph=given.whole[1])
+    model = settings.build_model(given.num_features, 4, num_nodes=None, graph=given.whole[1])
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
     x = given.scaled(given.scaling())
     half = trained_batches(x, given)

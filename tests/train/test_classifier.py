@@ -308,7 +308,7 @@ def test_numpy_parameters_and_later_changes_do_not_spoil_a_saved_file(problem, t
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"epochs": 0}, "'epochs' must be a positive integer"),
+        ({"epochs": 0}, "'epochs' must be a whole number from 1 on"),
         ({"lr": "fast"}, "'lr' must be a number"),
         ({"model_options": {"foo": 1}}, "'model_options' has no 'foo'"),
         ({"backbone": "gnn"}, "unknown backbone 'gnn'"),

@@ -108,10 +108,9 @@ class SettingsName(click.ParamType):  # type: ignore[type-arg]
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         r"""The name or the path."""
         try:
-            check_settings_name(str(value))
+            return check_settings_name(str(value))
         except SettingsError as error:
             self.fail(str(error), param)
-        return str(value)
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -144,7 +143,7 @@ AGGRS = Names("aggregator", AGGR_NAMES, AGGREGATOR_ALIASES)
 BACKBONE = OneName("backbone", BACKBONES)
 SETTINGS = SettingsName()
 SETTINGS_HELP = (
-    "Settings: 'published', those of the paper and its code; 'tuned', our own choice for any "
+    "Settings: 'published', those of the paper and its code; 'default', our own choice for any "
     "graph; or the path of a .toml file."
 )
 SCHEME_HELP = f"How to split: {', '.join(SPLIT_SCHEMES)}."
@@ -174,7 +173,7 @@ scheme = click.option(
 split_seed = click.option("--split-seed", type=NOT_NEGATIVE, default=0, help="Seed of the split.")
 splits = click.option("--splits", type=POSITIVE, default=10, help="Number of splits, from seed 0.")
 settings = click.option(
-    "--settings", "settings_name", type=SETTINGS, default="tuned", help=SETTINGS_HELP
+    "--settings", "settings_name", type=SETTINGS, default="default", help=SETTINGS_HELP
 )
 overrides = click.option(
     "--set",

@@ -33,12 +33,13 @@ from meanmax.scale import (
     open_folder,
     open_part,
 )
-from meanmax.study.runs.execute import class_names_of, classifier_of
+from meanmax.study.runs.execute import classifier_of
 from meanmax.study.runs.machine import num_threads, versions
 from meanmax.study.runs.plan import DataRef, Plan, check_methods
 from meanmax.study.runs.row import RunSpec, split_hash
 from meanmax.study.settings.settings import settings_for
 from meanmax.study.stats.cells import without_folder
+from meanmax.train.inputs import class_names_of
 from meanmax.train import Checkpoint, History, NodeClassifier
 from meanmax.train.loop import OnEpoch
 from meanmax.train.tensorboard import TensorBoard
@@ -116,10 +117,10 @@ def train_whole(request: TrainRequest) -> dict[str, Any]:
         if unused := sorted(given - set(spec.settings)):
             method = f"{spec.backbone}+{spec.aggr}"
             click.echo(f"no effect on {method} with these settings: {', '.join(unused)}", err=True)
-        split = make_split(dataset, task.scheme, request.split_seed)
+        split = task.split
         graph = dataset.graph()
         stack.enter_context(num_threads(request.threads))
-        classifier = classifier_of(spec.backbone, spec.aggr, spec.settings, seed=spec.seed)
+        classifier = classifier_of(spec)
         if split.val.numel() == 0:
             click.echo("no validation nodes: training runs through all epochs", err=True)
         checkpoint = request.checkpoint(spec.key)
@@ -156,7 +157,7 @@ def _fit_whole(
                 dataset.y,
                 split.train,
                 split.val if split.val.numel() else None,
-                class_names=class_names_of(dataset),
+                class_names=class_names_of(dataset.class_names, dataset.y.dim()),
                 on_epoch=on_epoch,
                 checkpoint=checkpoint,
             )
@@ -182,7 +183,7 @@ def train_in_batches(request: TrainRequest, batches: Batches) -> dict[str, Any] 
         first = job is None or job.is_first
         run = f"{spec.key}-{batches.key}-{1 if job is None else job.size}"
         checkpoint = request.checkpoint(run, announce=first)
-        classifier = classifier_of(spec.backbone, spec.aggr, spec.settings, seed=spec.seed)
+        classifier = classifier_of(spec)
         with _first_bar(classifier.epochs, first) as on_epoch:
             fit_batches(
                 classifier, source, batches, job=job, on_epoch=on_epoch, checkpoint=checkpoint
@@ -238,7 +239,7 @@ def train_on_ranks(request: TrainRequest) -> dict[str, Any] | None:
         spec = request.spec({"data": part.manifest.data, **origin})
         run = f"{spec.key}-{part.manifest.parts}-{part.manifest.method}"
         checkpoint = request.checkpoint(run, announce=job.is_first)
-        classifier = classifier_of(spec.backbone, spec.aggr, spec.settings, seed=spec.seed)
+        classifier = classifier_of(spec)
         with _first_bar(classifier.epochs, job.is_first) as on_epoch:
             scores = fit_parts(classifier, part, job, on_epoch=on_epoch, checkpoint=checkpoint)
         facts = training_facts(classifier, scores, _maxness_of_ranks(classifier, part))

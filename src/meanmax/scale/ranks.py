@@ -152,13 +152,3 @@ def _patience() -> timedelta:
     if not 0 < seconds < SETUP.total_seconds():
         raise LaunchError(f"MEANMAX_RANK_TIMEOUT must be a number of seconds (got {given!r})")
     return timedelta(seconds=seconds)
-
-
-def own_seed(seed: int, rank: int) -> int:
-    r"""The seed of what a rank draws for itself, such as dropout.
-
-    Example:
-        >>> own_seed(0, 0), own_seed(0, 1)
-        (0, 7919)
-    """
-    return seed + 7919 * rank

@@ -160,6 +160,11 @@ class Replicas:
 
     job: Job
 
+    @property
+    def rank(self) -> int:
+        r"""The number of this process."""
+        return self.job.rank
+
     def total(self, values: Sequence[float]) -> list[float]:
         r"""The means over all processes."""
         return [value / self.job.size for value in self.job.total(values)]

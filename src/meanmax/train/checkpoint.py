@@ -7,6 +7,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,35 +27,42 @@ class CheckpointError(RuntimeError):
 
 @dataclass
 class Checkpoint:
-    r"""Where the state of training is kept, and how often.
+    r"""The file that keeps the state of training, so that an interrupted run can be resumed.
 
     Args:
-        path (Path): The file, replaced as a whole each time.
-        run (str): What is being trained; a checkpoint of anything else is refused.
-        every (float, optional): Seconds between two. (default: :obj:`30.0`)
+        path (Path): The file, replaced atomically each time.
+        run (str): Identifies the run; a checkpoint of any other run is refused.
+        every (float, optional): Seconds between two writes. (default: :obj:`30.0`)
+        spare (bool, optional): Whether training can do without it: it continues if the file cannot
+            be written, and starts over if the file cannot be used, which is renamed to
+            :obj:`.damaged`. (default: :obj:`False`)
     """
 
     path: Path
     run: str
     every: float = 30.0
+    spare: bool = False
 
     def __post_init__(self) -> None:
         r"""Starts the clock."""
         self._last = time.monotonic()
 
     def is_due(self) -> bool:
-        r"""Whether it is time for the next."""
+        r"""Whether it is time to write."""
         return time.monotonic() - self._last >= self.every
 
     def write(self, state: dict[str, Any]) -> None:
-        r"""Writes to a temporary file beside the path, then renames it."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(self.path) as file:
-            torch.save({"format": FORMAT, "run": self.run, **state}, file)
+        r"""Replaces the file."""
+        try:
+            with atomic_write(self.path) as file:
+                torch.save({"format": FORMAT, "run": self.run, **state}, file)
+        except (OSError, RuntimeError):  # torch has its own error for a file that does not grow
+            if not self.spare:
+                raise
         self._last = time.monotonic()
 
     def read(self) -> dict[str, Any] | None:
-        r"""What was written last, or :obj:`None`; nothing in the file is executed."""
+        r"""The last state, or :obj:`None` if there is none. Nothing in the file is executed."""
         try:
             state = torch.load(self.path, weights_only=True)
         except FileNotFoundError:
@@ -70,6 +78,11 @@ class Checkpoint:
     def remove(self) -> None:
         r"""Deletes the file."""
         self.path.unlink(missing_ok=True)
+
+    def set_aside(self) -> None:
+        r"""Renames the file to end with :obj:`.damaged`."""
+        with suppress(FileNotFoundError):  # another process may have done it
+            self.path.replace(self.path.with_suffix(".damaged"))
 
     def _refusal(self, what: str) -> str:
         return f"checkpoint {self.path} {what}: delete or move it to start over"
@@ -94,13 +107,13 @@ _DAMAGE = (
 def write_archive(
     path: Path, facts: dict[str, Any], arrays: dict[str, np.ndarray], *, compress: bool = False
 ) -> None:
-    r"""Writes facts and arrays to a temporary file beside :obj:`path`, then renames it.
+    r"""Writes facts and arrays to one file, atomically.
 
     Args:
         path (Path): The file.
-        facts (dict): What JSON can hold.
-        arrays (dict): Numbers by name.
-        compress (bool, optional): Whether the file is to be small. (default: :obj:`False`)
+        facts (dict): Facts that JSON can represent.
+        arrays (dict): Numeric arrays by name.
+        compress (bool, optional): Whether to compress the arrays. (default: :obj:`False`)
     """
     kind = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     with atomic_write(path) as file, zipfile.ZipFile(file, "w", kind) as archive:
@@ -113,11 +126,11 @@ def write_archive(
 def read_archive(
     path: Path, expected: str, wanted: Callable[[str], bool] = lambda name: True
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    r"""Reads facts and arrays; a :class:`ValueError` if the file is none or of another format.
+    r"""Reads facts and arrays; raises a :class:`ValueError` for any other file.
 
     Args:
         path (Path): The file.
-        expected (str): The format that the facts must name.
+        expected (str): The format that the facts have to name.
         wanted (callable, optional): Selects arrays by name; the others are not decompressed.
             (default: all)
     """

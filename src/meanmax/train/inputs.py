@@ -54,11 +54,11 @@ class Targets:
         return LabeledNodes(index, torch.from_numpy(position.astype(np.int64)))
 
 
-def names_told_apart(names: Sequence[str], columns: int) -> tuple[str, ...]:
-    r"""The names of what a classifier tells apart; a single label of 0 and 1 is two classes.
+def class_names_of(names: Sequence[str], columns: int) -> tuple[str, ...]:
+    r"""The names of the classes or labels; a single label of 0 and 1 becomes two classes.
 
     Example:
-        >>> names_told_apart(["spam"], 2)
+        >>> class_names_of(["spam"], 2)
         ('not spam', 'spam')
 
     Args:

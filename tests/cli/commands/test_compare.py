@@ -20,10 +20,10 @@ def test_compare_prints_a_table_and_writes_what_it_is_made_of(tmp_path):
     assert result.exit_code == 0, result.output
     assert "softmax" in result.stdout
     assert "Random splits of one graph overlap" in result.stdout
-    facts = json.loads((tmp_path / "compare-karate-gcn-tuned__epochs=8.json").read_text())
+    facts = json.loads((tmp_path / "compare-karate-gcn-default__epochs=8.json").read_text())
     assert [line["aggr"] for line in facts["lines"]] == ["none", "softmax"]
     assert [line["n"] for line in facts["lines"]] == [3, 3]
-    text = (tmp_path / "compare-karate-gcn-tuned__epochs=8.jsonl").read_text()
+    text = (tmp_path / "compare-karate-gcn-default__epochs=8.jsonl").read_text()
     rows = [json.loads(line) for line in text.splitlines()]
     softmax = [row for row in rows if row["aggr"] == "softmax"]
     none = [row for row in rows if row["aggr"] == "none"]
@@ -182,7 +182,7 @@ def test_a_graph_without_labels_is_refused(tmp_path, command):
 
 def test_a_table_that_cannot_be_written_says_what_to_do(tmp_path):
     assert run("--data", "karate", "--out", tmp_path, *QUICK).exit_code == 0
-    table = tmp_path / "compare-karate-gcn-tuned__epochs=8.md"
+    table = tmp_path / "compare-karate-gcn-default__epochs=8.md"
     table.unlink()
     table.mkdir()
     result = run("--data", "karate", "--out", tmp_path, *QUICK)

@@ -25,10 +25,10 @@ def test_a_figure_is_written_in_both_formats(tmp_path):
 
 def test_missing_runs_are_an_error_with_the_command_that_makes_them(tmp_path):
     fill(tmp_path / "runs")
-    words = ["--store", tmp_path / "runs", "--out", tmp_path / "out", "--settings", "tuned"]
+    words = ["--store", tmp_path / "runs", "--out", tmp_path / "out", "--settings", "default"]
     result = run("losses", *words, "--data", "pubmed")
     assert result.exit_code == 1
-    expected = "meanmax reproduce table2 --data pubmed --backbone gcn --settings tuned --store "
+    expected = "meanmax reproduce table2 --data pubmed --backbone gcn --settings default --store "
     assert expected + str(tmp_path / "runs") in result.stderr
     assert not (tmp_path / "out").exists()
 
@@ -61,7 +61,7 @@ def test_a_graph_of_one_s_own_is_named_by_its_path(tmp_path):
         assert result.exit_code == 0, result.output
         text = (tmp_path / "out" / result.stdout.split()[0].rpartition("/")[2]).read_text("utf-8")
         assert "my_graph, n = 3" in text
-    result = run("losses", *words, "--data", f"{tmp_path}/my_graph", "--settings", "tuned")
+    result = run("losses", *words, "--data", f"{tmp_path}/my_graph", "--settings", "default")
     assert result.exit_code == 1
     assert f"meanmax compare --data {tmp_path}/my_graph --backbone gcn" in result.stderr
     assert "there are runs with --settings published" in result.stderr

@@ -36,9 +36,9 @@ def test_opens_a_browser_only_when_asked(tmp_path, monkeypatch):
 
 def test_chooses_one_settings_file(tmp_path):
     fill(tmp_path, splits=1)
-    assert invoke("--store", tmp_path, "--settings", "tuned").exit_code == 0
+    assert invoke("--store", tmp_path, "--settings", "default").exit_code == 0
     html = (tmp_path / "report.html").read_text("utf-8")
-    assert "There are no runs here yet with the settings ‘tuned’" in html
+    assert "There are no runs here yet with the settings ‘default’" in html
 
 
 def test_what_is_wrong_is_said(tmp_path):

@@ -108,17 +108,17 @@ def test_show_filters(folder, tmp_path):
     refused = invoke("show", "--store", folder, "--aggr", "lp")
     assert refused.exit_code == 2
     assert "no runs with 'lp': there are none, softmax" in " ".join(refused.output.split())
-    assert "no such runs" in invoke("show", "--store", folder, "--settings", "tuned").stdout
+    assert "no such runs" in invoke("show", "--store", folder, "--settings", "default").stdout
 
 
 def test_settings_of_two_files_that_are_the_same_are_one_cell(tmp_path):
     store = Store(tmp_path)
-    for number, name in enumerate(("published", "tuned")):
-        store.add(result(number, settings=settings(name="tuned"), settings_name=name))
+    for number, name in enumerate(("published", "default")):
+        store.add(result(number, settings=settings(name="default"), settings_name=name))
     (cell,) = json.loads(
-        invoke("show", "--store", tmp_path, "--settings", "tuned", "--json").stdout
+        invoke("show", "--store", tmp_path, "--settings", "default", "--json").stdout
     )
-    assert cell["n"] == 2 and cell["settings_names"] == ["published", "tuned"]
+    assert cell["n"] == 2 and cell["settings_names"] == ["published", "default"]
 
 
 def test_data_of_one_name_are_told_apart(tmp_path):

@@ -36,8 +36,8 @@ def fill(folder, *, data="cora", backbone="gcn", aggrs=AGGRS, splits=3, heads=1,
             score = 80.0 + seed + AGGRS.index(aggr)
             maxness = {"layers.0": AGGRS.index(aggr) / 10, "layers.1": 0.0}
             made = row(aggr, seed, score, data=data, backbone=backbone, maxness=maxness, **facts)
-            if made.settings_name == "tuned":
-                settings = settings_for("tuned", backbone, aggr, data)
+            if made.settings_name == "default":
+                settings = settings_for("default", backbone, aggr, data)
                 made = dataclasses.replace(made, settings=settings)
             made = dataclasses.replace(made, key=f"{made.key}-{len(made.settings)}")
             store.add(Result(made, artefact(aggr, seed, heads=heads)))

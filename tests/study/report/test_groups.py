@@ -38,7 +38,7 @@ def test_changed_settings_share_the_baseline_and_have_no_paper(tmp_path):
     assert changed["overrides"] == [{"name": "start", "value": "1.5"}]
     assert changed["lines"][0]["paper"] is None
     assert shlex.split(changed["command"])[-2:] == ["--set", "start=1.5"]
-    assert shown(tmp_path, settings_name="tuned")["sections"] == []
+    assert shown(tmp_path, settings_name="default")["sections"] == []
 
 
 def test_comparisons_of_one_name_are_distinguished_by_their_splits(tmp_path):

@@ -51,6 +51,7 @@ class Spec:
 class Task:
     spec: Spec
     traces: str
+    data: None = None
     settings_name: str = ""
     threads: int = 1
     alone: bool = False

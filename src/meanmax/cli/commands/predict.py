@@ -155,13 +155,13 @@ def _score_lines(
 ) -> list[str]:
     r"""The score on labelled nodes, if there are any, and a remark on it."""
     from meanmax.data import fingerprint
-    from meanmax.study.runs.execute import class_names_of
+    from meanmax.train.inputs import class_names_of
     from meanmax.train.problem import micro_f1
 
     labelled = dataset.labelled
     if not bool(labelled.any()):
         return []
-    ours, theirs = classifier.class_names_, class_names_of(dataset)
+    ours, theirs = classifier.class_names_, class_names_of(dataset.class_names, dataset.y.dim())
     if set(ours).isdisjoint(theirs) or (classifier.multilabel_ and set(ours) != set(theirs)):
         return ["no score: the labels of these data are not those of the model"]
     if classifier.multilabel_ != (dataset.task == "multilabel" and dataset.num_classes > 1):

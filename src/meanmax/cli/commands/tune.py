@@ -46,7 +46,7 @@ HOW_TO_READ = (
     "--settings",
     "settings_name",
     type=click.Choice(NAMES),
-    default="tuned",
+    default="default",
     help="Settings file to start from.",
 )
 @click.option(

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from meanmax.study.runs.prepared_data import keep_loaded
 from meanmax.study.runs.row import RunSpec, split_hash
-from meanmax.study.settings.settings import SettingsError, settings_for
+from meanmax.study.settings.settings import SettingsError, current_name, settings_for
 from meanmax.study.stats.cells import without_folder
+from meanmax.train.settings import Settings
 
 if TYPE_CHECKING:  # commands that only print tables do not wait for torch
-    from meanmax.data import Dataset
+    from meanmax.data import Dataset, Split
 
 
 @dataclass(frozen=True)
@@ -25,11 +27,13 @@ class DataRef:
         source (str): A name or a path.
         data_dir (str, optional): A folder to look in first.
         directed (bool): Whether the edges of one's own graph keep their direction.
+        copy (str, optional): The file with the loaded data. (default: :obj:`None`)
     """
 
     source: str
     data_dir: str | None = None
     directed: bool = False
+    copy: str | None = dataclasses.field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -39,20 +43,20 @@ class Task:
     Args:
         spec (RunSpec): The run.
         data (DataRef): Its data.
+        split (Split): Its split.
         settings_name (str): The settings file that it was planned from.
         threads (int): The number of threads.
         alone (bool): Whether no other run is executed at the same time.
         checkpoints (str, optional): The folder of checkpoints; :obj:`None` for none.
-        scheme (str, optional): The scheme of the split, with the absolute path if it is a file.
     """
 
     spec: RunSpec
     data: DataRef
+    split: Split
     settings_name: str
     threads: int = 1
     alone: bool = False
     checkpoints: str | None = None
-    scheme: str | None = None
 
 
 @dataclass(frozen=True)
@@ -84,8 +88,10 @@ class Plan:
 
         scheme = _absolute(self.scheme) or default_scheme(dataset)
         hashed = fingerprint(dataset)[:20]
+        keep_loaded(self.data, dataset, hashed)
         name = self.name_of(dataset)
-        hashes = {seed: split_hash(make_split(dataset, scheme, seed)) for seed in self.splits}
+        splits = {seed: make_split(dataset, scheme, seed) for seed in self.splits}
+        hashes = {seed: split_hash(split) for seed, split in splits.items()}
         return [
             Task(
                 RunSpec(
@@ -100,8 +106,8 @@ class Plan:
                     settings=self.settings(backbone, aggr, name),
                 ),
                 self.data,
-                Path(self.settings_name).name,
-                scheme=scheme,
+                splits[seed],
+                current_name(Path(self.settings_name).name),
             )
             for backbone in self.backbones
             for seed in hashes
@@ -155,10 +161,9 @@ def _absolute(scheme: str | None) -> str | None:
 
 def check_splits(tasks: Sequence[Task], dataset: Dataset) -> None:
     r"""Raises a :class:`DataError` if a split has no validation or no test nodes."""
-    from meanmax.data import DataError, make_split
+    from meanmax.data import DataError
 
-    for scheme, seed in {(task.scheme, task.spec.split_seed) for task in tasks}:
-        split = make_split(dataset, scheme, seed)
+    for split in {id(task.split): task.split for task in tasks}.values():
         for part, nodes in (("validation", split.val), ("test", split.test)):
             if nodes.numel() == 0:
                 raise DataError(
@@ -173,8 +178,6 @@ def check_methods(tasks: Sequence[Task], dataset: Dataset) -> None:
     import torch
 
     from meanmax.graph import Graph
-    from meanmax.study.runs.execute import params_of
-    from meanmax.train.classifier import check_parameters, model_of, schedule_of
 
     if dataset.task == "multiclass" and dataset.num_classes < 2:
         raise SettingsError(
@@ -188,10 +191,9 @@ def check_methods(tasks: Sequence[Task], dataset: Dataset) -> None:
     pair = Graph.from_edge_index([[0, 1], [1, 0]], 2)
     for (backbone, aggr, _), spec in methods.items():
         try:
-            params = params_of(spec)
-            check_parameters(params)
-            schedule_of(params)
+            settings = Settings.from_dict(backbone, aggr, spec.settings)
+            settings.make_schedule()
             with torch.random.fork_rng(devices=[]):
-                model_of(params, 4, 2, num_nodes=2, graph=pair)
+                settings.build_model(4, 2, num_nodes=2, graph=pair)
         except (TypeError, ValueError) as error:
             raise SettingsError(f"{backbone}+{aggr}: {error}") from error

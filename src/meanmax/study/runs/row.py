@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
+from meanmax.study.settings.settings import current_name
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -137,7 +139,7 @@ class Row(Run):
         for name, value in facts.get("metrics", {}).items():
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise ValueError(f"metric '{name}' is {value!r}, not a number")
-        return cls(**facts)
+        return cls(**facts | {"settings_name": current_name(facts["settings_name"])})
 
     @classmethod
     def from_flat(cls, flat: dict[str, Any]) -> Row:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from itertools import chain
 
 from meanmax.study.runs.engine import Outcome, in_parallel
 from meanmax.study.runs.plan import Task
+from meanmax.study.runs.prepared_data import DataCopies, data_copies
 from meanmax.study.runs.row import Result, Row
 from meanmax.study.store.store import Store, StoreError
 
@@ -73,10 +74,13 @@ def run_missing(
     claimed: set[str] = set()
     waiting = list({task.spec.key: task for task in tasks}.values())
     failures = store.failures() if retry_failed else {}
-    try:
+    with ExitStack() as stack:
+        stack.callback(_release, store, claimed)
+        alone = workers.jobs == 1 and workers.engine == "processes"
+        copies = None if alone else stack.enter_context(data_copies())
         while waiting:
             left: list[Task] = []
-            mine = _claim(store, waiting, left, claimed, workers, failures, artefacts)
+            mine = _claim(store, waiting, left, claimed, workers, failures, artefacts, copies)
             first = next(mine, None)
             if first is not None:  # workers start only if there is a task
                 for task, outcome in in_parallel(
@@ -94,8 +98,6 @@ def run_missing(
             waiting = left
             if waiting:
                 time.sleep(POLL)
-    finally:
-        _release(store, claimed)
     return made
 
 
@@ -107,6 +109,7 @@ def _claim(
     workers: Workers,
     failures: Mapping[str, int],
     artefacts: bool,
+    copies: DataCopies | None,
 ) -> Iterator[Task]:
     r"""Claims tasks one by one; those of other processes are added to :obj:`left`."""
     done = store.finished(artefacts=artefacts) - failures.keys()
@@ -120,6 +123,7 @@ def _claim(
             claimed.add(key)
             yield dataclasses.replace(
                 task,
+                data=task.data if copies is None else copies.reference(task.data),
                 threads=workers.threads,
                 alone=workers.jobs == 1,
                 checkpoints=str(store.checkpoints.resolve()),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from meanmax.study.runs.row import Row, json_safe
-from meanmax.study.settings.settings import SettingsError, packaged, ruled, settings_for
+from meanmax.study.settings.settings import SettingsError, apply_rules, packaged, settings_for
 from meanmax.study.stats.comparison import BASELINE
 
 _DRAWS = 100  # of an aggregator's own settings, until they are new
@@ -53,14 +53,14 @@ class Search:
 
     backbone: str
     data: str
-    settings_name: str = "tuned"
+    settings_name: str = "default"
     budget: int = 20
     seed: int = 0
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
     def space(self, aggr: str) -> dict[str, list[Any]]:
         r"""The values of each setting that is searched for an aggregator."""
-        found = ruled(packaged("search"), self.backbone, aggr, self.data)
+        found = apply_rules(packaged("search"), self.backbone, aggr, self.data)
         return {name: values for name, values in found.items() if name not in self.fixed}
 
     def trials(self, aggr: str) -> list[Trial]:

@@ -58,20 +58,20 @@ def test_each_picture_of_a_request_has_a_name():
 
 
 def test_figures_show_the_data_and_settings_that_the_store_holds(tmp_path):
-    fill(tmp_path, data="karate", backbone="gat", settings_name="tuned", aggrs=("none", "lp"))
+    fill(tmp_path, data="karate", backbone="gat", settings_name="default", aggrs=("none", "lp"))
     evidence = Evidence.of(tmp_path)
     for name in ("losses", "parameter", "maxness", "forest"):
         (request,) = pictures(name, FigureRequest(), evidence).values()
         figure = draw(name, evidence, request)
-        assert "tuned settings" in texts(figure) and "karate, n = 3" in texts(figure)
+        assert "default settings" in texts(figure) and "karate, n = 3" in texts(figure)
     assert list(pictures("tsne", FigureRequest(), evidence)) == ["tsne-gat-karate"]
     assert list(pictures("losses", FigureRequest(), evidence)) == ["losses-gat"]
-    with pytest.raises(NothingToShow, match="there are runs with --settings tuned"):
+    with pytest.raises(NothingToShow, match="there are runs with --settings default"):
         draw("losses", evidence, FigureRequest(data=("karate",), settings_name="published"))
 
 
 def test_published_runs_come_before_others(tmp_path):
-    fill(tmp_path, settings_name="tuned", splits=4, tag="tuned")
+    fill(tmp_path, settings_name="default", splits=4, tag="default")
     fill(tmp_path, splits=2)
     assert "Cora, n = 2" in texts(draw("losses", Evidence.of(tmp_path)))
 

@@ -145,7 +145,7 @@ class FigureRequest:
             if name not in CATALOG:
                 for backbone in self.backbones:
                     words = ["meanmax", "compare", "--data", self.sources.get(name, name)]
-                    found.append(([*words, "--backbone", backbone], "tuned", "--out"))
+                    found.append(([*words, "--backbone", backbone], "default", "--out"))
         return found
 
     def _options(self, evidence: Evidence, default: str, store: str) -> list[str]:
@@ -253,8 +253,8 @@ def pictures(
     Example:
         >>> list(pictures("tsne", FigureRequest()))
         ['tsne-gcn-photo', 'tsne-gat-computers']
-        >>> list(pictures("losses", FigureRequest(data=("cora",), settings_name="tuned")))
-        ['losses-gcn-cora-tuned']
+        >>> list(pictures("losses", FigureRequest(data=("cora",), settings_name="default")))
+        ['losses-gcn-cora-default']
 
     Args:
         name (str): A key of :obj:`FIGURES`.

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from meanmax.data import load, make_split
-from meanmax.study.runs.execute import class_names_of, classifier_of, execute
+from meanmax.study.runs.execute import classifier_of, execute
 from meanmax.study.runs.plan import DataRef, Plan
+from meanmax.train.inputs import class_names_of
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def several(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("settings_name", ["tuned", "published"])
+@pytest.mark.parametrize("settings_name", ["default", "published"])
 @pytest.mark.parametrize(
     ("backbone", "aggr"),
     [("gcn", "none"), ("gcn", "lp"), ("gat", "poly"), ("cat", "softmax"), ("gcn", "pyg-softmax")],
@@ -48,8 +49,8 @@ def test_as_in_a_table(source, scheme, backbone, aggr, settings_name, several):
     assert row.status == "ok", row.error
 
     split = make_split(dataset, scheme, 3)
-    model = classifier_of(backbone, aggr, task.spec.settings, seed=3)
-    names = class_names_of(dataset)
+    model = classifier_of(task.spec)
+    names = class_names_of(dataset.class_names, dataset.y.dim())
     inputs = (dataset.graph(), dataset.x)
     model.fit(*inputs, dataset.y, split.train, split.val, class_names=names)
     np.testing.assert_array_equal(np.float32(model.history_.val_loss), artefact["val_loss"])
@@ -64,5 +65,8 @@ def test_as_in_a_table(source, scheme, backbone, aggr, settings_name, several):
 def test_one_label_of_zeros_and_ones_is_two_classes(tmp_path):
     (tmp_path / "nodes.csv").write_text("id,f,label_tall\na,1,0\nb,2,1\nc,3,1\n")
     (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\n")
-    assert class_names_of(load(tmp_path)) == ("not tall", "tall")
-    assert class_names_of(load("wine")) == ("class_0", "class_1", "class_2")
+    for data, names in (
+        (load(tmp_path), ("not tall", "tall")),
+        (load("wine"), ("class_0", "class_1", "class_2")),
+    ):
+        assert class_names_of(data.class_names, data.y.dim()) == names

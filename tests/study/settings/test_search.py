@@ -24,7 +24,7 @@ def test_every_method_has_the_same_number_of_different_trials(backbone):
         trials = search.trials(aggr)
         assert [trial.number for trial in trials] == list(range(30))
         assert len(distinct(trials)) == 30
-        assert trials[0].settings == settings_for("tuned", backbone, aggr, "cora")
+        assert trials[0].settings == settings_for("default", backbone, aggr, "cora")
 
 
 def test_what_concerns_all_is_drawn_once_for_all():

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import numpy as np
-import pytest
 import torch
 
 from meanmax.data import Dataset, Split, load, make_split
-from meanmax.study.runs.execute import cluster_scores, matched_accuracy, prepare
+from meanmax.train import Settings
+from meanmax.train.fit import GraphData
+from meanmax.train.problem import LabeledNodes
 
 
 def three_graphs():
@@ -27,10 +27,10 @@ def three_graphs():
 
 def test_whole_graphs_are_kept_apart():
     dataset = three_graphs()
-    prepared = prepare(dataset, dataset.split)
-    assert prepared.inductive
-    assert [sample.graph.num_nodes for sample in prepared.problem.samples] == [4]
-    test = prepared.parts["test"]
+    data = GraphData.from_dataset(dataset, dataset.split, Settings())
+    assert data.inductive and data.num_nodes is None
+    assert [sample.graph.num_nodes for sample in data.problem.samples] == [4]
+    test = data.sample(LabeledNodes(dataset.split.test, dataset.y[dataset.split.test]))
     torch.testing.assert_close(test.x, dataset.x[7:])
     torch.testing.assert_close(test.nodes.target, dataset.y[7:])
     inside = dataset.edge_index[1] >= 7
@@ -41,25 +41,16 @@ def test_whole_graphs_are_kept_apart():
 def test_one_graph_is_shared_by_all_parts():
     dataset = load("karate")
     split = make_split(dataset, seed=1)
-    prepared = prepare(dataset, split)
-    assert not prepared.inductive
-    assert len({id(sample.graph) for sample in prepared.parts.values()}) == 1
-    torch.testing.assert_close(prepared.parts["test"].nodes.target, dataset.y[split.test])
-    assert prepared.parts["all"].nodes.index.numel() == 34
+    data = GraphData.from_dataset(dataset, split, Settings())
+    assert not data.inductive and data.num_nodes == 34
+    test = data.sample(LabeledNodes(split.test, dataset.y[split.test]))
+    samples = (*data.problem.samples, data.problem.val, test)
+    assert len({id(sample.graph) for sample in samples}) == 1
 
 
 def test_scaling_of_whole_graphs_is_learned_on_training_graphs():
     dataset = three_graphs()
-    prepared = prepare(dataset, dataset.split, scale=True)
-    train = prepared.problem.samples[0].x
+    data = GraphData.from_dataset(dataset, dataset.split, Settings(scale=True))
+    train = data.problem.samples[0].x
     torch.testing.assert_close(train.mean(0), torch.zeros(2), atol=1e-6, rtol=0)
-    assert prepared.parts["test"].x.mean(0).abs().max() > 1e-3
-
-
-def test_clusters_are_matched_to_classes():
-    rng = np.random.default_rng(0)
-    classes = np.repeat([0, 1, 2], 20)
-    embedding = rng.normal(size=(60, 4)) * 0.01 + classes[:, None] * 5
-    found = cluster_scores(embedding, classes)
-    assert found == {"kmeans_accuracy": 100.0, "kmeans_nmi": 100.0, "kmeans_ari": 100.0}
-    assert matched_accuracy(np.array([2, 2, 2, 0]), np.array([0, 0, 1, 1])) == pytest.approx(0.75)
+    assert data.problem.val.x.mean(0).abs().max() > 1e-3

@@ -37,17 +37,20 @@ def test_a_file_may_stand_alone(written):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("lr = 0.1\n", "is not in its form: a settings file has a"),
-        ("[[rule]]\nwhen = {}\n", "is not in its form"),
-        ('base = "tuned"\n[[rule]]\nlr = 0.1\n', "is not in its form"),
-        ('base = "tuned"\n[[rule]]\nwhen = { aggr = "lp" }\n', "is not in its form"),
-        ('base = "tuned"\n[[rule]]\nwhen = { set = ["lp"] }\n', "is not in its form"),
-        ('base = "best"\n', "must be one of published, tuned"),
+        ("lr = 0.1\n", "does not have the expected form: a settings file has a"),
+        ("[[rule]]\nwhen = {}\n", "does not have the expected form"),
+        ('base = "default"\n[[rule]]\nlr = 0.1\n', "does not have the expected form"),
+        ('base = "default"\n[[rule]]\nwhen = { aggr = "lp" }\n', "does not have the expected form"),
+        (
+            'base = "default"\n[[rule]]\nwhen = { set = ["lp"] }\n',
+            "does not have the expected form",
+        ),
+        ('base = "best"\n', "must be one of published, default"),
         ("[default\n", "cannot be read"),
-        ('base = "tuned"\n[default]\nlrr = 0.1\n', "did you mean 'lr'"),
-        ('base = "tuned"\n[default]\nlr = "fast"\n', "'lr' must be of type float"),
-        ('base = "tuned"\n[default]\nhidden = 1.5\n', "'hidden' must be of type int"),
-        ('base = "tuned"\n[default]\nepochs = true\n', "'epochs' must be of type int"),
+        ('base = "default"\n[default]\nlrr = 0.1\n', "did you mean 'lr'"),
+        ('base = "default"\n[default]\nlr = "fast"\n', "'lr' must be of type float"),
+        ('base = "default"\n[default]\nhidden = 1.5\n', "'hidden' must be of type int"),
+        ('base = "default"\n[default]\nepochs = true\n', "'epochs' must be of type int"),
     ],
 )
 def test_wrong_files_say_what_to_do(written, text, message):
@@ -56,7 +59,13 @@ def test_wrong_files_say_what_to_do(written, text, message):
 
 
 def test_names_that_are_none():
-    with pytest.raises(SettingsError, match="one of published, tuned, or a file that ends with"):
+    with pytest.raises(SettingsError, match="one of published, default, or a file that ends with"):
         read_rules("best")
     with pytest.raises(SettingsError, match="there is no settings file 'best.toml'"):
         read_rules("best.toml")
+
+
+def test_the_former_name_of_the_default_settings_is_known(written):
+    new = settings_for("default", "gcn", "lp", "wine")
+    assert settings_for("tuned", "gcn", "lp", "wine") == new
+    assert settings_for(written('base = "tuned"\n'), "gcn", "lp", "wine") == new

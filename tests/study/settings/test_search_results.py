@@ -59,10 +59,10 @@ def test_what_was_chosen_is_a_settings_file(tmp_path):
     chosen = {aggr: tried(trial, []) for aggr, trial in trials.items()}
     path = tmp_path / "mine.toml"
     path.write_text(rules_text(search, chosen, splits=3))
-    assert len(read_rules(str(path))["rule"]) == len(read_rules("tuned")["rule"]) + 3
+    assert len(read_rules(str(path))["rule"]) == len(read_rules("default")["rule"]) + 3
     for aggr, trial in trials.items():
         assert settings_for(str(path), "gcn", aggr, name) == trial.settings
-    assert settings_for(str(path), "gcn", "lp", name) == settings_for("tuned", "gcn", "lp", name)
+    assert settings_for(str(path), "gcn", "lp", name) == settings_for("default", "gcn", "lp", name)
     assert "8 settings of each method" in path.read_text() and "on 3 splits" in path.read_text()
     shown = settled(search, trials["none"])
     assert list(shown) == ["hidden", "lr", "dropout", "weight_decay", "epochs"]

@@ -10,10 +10,18 @@ import torch
 
 from meanmax.data import load, make_split
 from meanmax.study.runs import execute as module
-from meanmax.study.runs.execute import SpareCheckpoint, execute
+from meanmax.study.runs.execute import (
+    cluster_scores,
+    execute,
+    matched_accuracy,
+    scored_samples,
+)
 from meanmax.study.runs.plan import DataRef, Plan
+from meanmax.study.runs.prepared_data import keep_loaded
 from meanmax.study.runs.run_missing import Workers, run_missing
 from meanmax.study.store.store import Store, StoreError
+from meanmax.train import Checkpoint, Settings
+from meanmax.train.fit import GraphData
 
 TIMES = {"seconds": 0.0, "finished": "", "alone": False}
 
@@ -93,23 +101,22 @@ def test_a_full_disk_ends_the_table_and_loses_nothing(tmp_path, monkeypatch):
 def test_test_labels_change_nothing_but_the_judgement(aggr, monkeypatch):
     dataset = load("karate")
     (task,) = tasks([aggr])
-    split = make_split(dataset, task.scheme, 0)
+    split = task.split
     models = []
-    judged = module._judged
+    judged = module._evaluated
 
     def keep(model, *args):
         models.append(model)
         return judged(model, *args)
 
-    monkeypatch.setattr(module, "_judged", keep)
+    monkeypatch.setattr(module, "_evaluated", keep)
     true = execute(task)
     garbled = dataset.y.clone()
     garbled[split.test] = (garbled[split.test] + 1) % dataset.num_classes
     other = dataclasses.replace(dataset, y=garbled)
-    known = (other, other.graph(), task.spec.data_hash)
-    monkeypatch.setattr(module, "_loaded", lambda ref: known)
-    monkeypatch.setattr(module, "make_split", lambda *args: split)
+    keep_loaded(task.data, other, task.spec.data_hash)
     false = execute(task)
+    keep_loaded(task.data, dataset, task.spec.data_hash)
 
     assert true.row.status == false.row.status == "ok"
     assert true.row.metrics["test_score"] != false.row.metrics["test_score"]
@@ -136,7 +143,7 @@ class Stopped(BaseException):
 @pytest.fixture
 def interrupted(tmp_path, monkeypatch):
     """A run with a checkpoint of its fifth epoch, and what comes of it uninterrupted."""
-    monkeypatch.setattr(SpareCheckpoint, "is_due", lambda self: True)
+    monkeypatch.setattr(Checkpoint, "is_due", lambda self: True)
     (task,) = tasks()
     task = dataclasses.replace(task, checkpoints=str(tmp_path / "checkpoints"))
 
@@ -189,3 +196,22 @@ def test_a_run_does_without_checkpoints_on_a_full_disk(interrupted, monkeypatch)
     monkeypatch.setattr(os, "fsync", no_room)
     assert_same(execute(task), whole)
     assert list(path.parent.iterdir()) == []
+
+
+def test_samples_that_models_are_scored_on():
+    dataset = load("karate")
+    split = make_split(dataset, seed=1)
+    data = GraphData.from_dataset(dataset, split, Settings())
+    parts = scored_samples(data, dataset, split)
+    assert list(parts) == ["train", "val", "test", "all"]
+    assert torch.equal(parts["test"].nodes.target, dataset.y[split.test])
+    assert parts["all"].nodes.index.numel() == 34
+
+
+def test_clusters_are_matched_to_classes():
+    rng = np.random.default_rng(0)
+    classes = np.repeat([0, 1, 2], 20)
+    embedding = rng.normal(size=(60, 4)) * 0.01 + classes[:, None] * 5
+    found = cluster_scores(embedding, classes)
+    assert found == {"kmeans_accuracy": 100.0, "kmeans_nmi": 100.0, "kmeans_ari": 100.0}
+    assert matched_accuracy(np.array([2, 2, 2, 0]), np.array([0, 0, 1, 1])) == pytest.approx(0.75)

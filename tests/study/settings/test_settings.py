@@ -4,17 +4,15 @@ import pytest
 
 from meanmax.graph import Graph
 from meanmax.nn import BACKBONES
-from meanmax.study.runs.execute import params_of
-from meanmax.study.runs.row import RunSpec
 from meanmax.study.settings.settings import (
     KINDS,
     NAMES,
     SettingsError,
     parse_overrides,
     read_rules,
+    read_settings,
     settings_for,
 )
-from meanmax.train.classifier import model_of, schedule_of
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -51,14 +49,13 @@ def test_published_is_what_the_paper_and_its_code_give():
 @pytest.mark.parametrize("aggr", ["none", "lp", "poly", "softmax", "max"])
 @pytest.mark.parametrize("data", ["cora", "photo", "ppi-go", "my graph"])
 def test_every_combination_can_be_built_and_scheduled(name, backbone, aggr, data):
-    settings = settings_for(name, backbone, aggr, data)
-    spec = RunSpec(data, "d", "random", 0, "s", 0, backbone, aggr, settings)
+    settings = read_settings(name, backbone, aggr, data)
+    assert settings.to_dict() == settings_for(name, backbone, aggr, data)
     graph = Graph.from_edge_index([[0, 1], [1, 0]], 2)
-    params = params_of(spec)
-    model = model_of(params, 4, 3, num_nodes=2, graph=graph)
-    assert len(model.layers) == settings["layers"]
+    model = settings.build_model(4, 3, num_nodes=2, graph=graph)
+    assert len(model.layers) == settings.layers
     assert bool(model.learned()) == (aggr in ("lp", "poly", "softmax"))
-    assert schedule_of(params).epochs == settings["epochs"]
+    assert settings.make_schedule().epochs == settings.epochs
 
 
 def test_a_baseline_does_not_depend_on_what_is_asked_of_aggregators():

@@ -1,0 +1,208 @@
+r"""One function that trains a model, on any kind of data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
+
+import numpy as np
+import torch
+
+from meanmax.data.dataset import Dataset, Split
+from meanmax.graph import Graph
+from meanmax.nn import Trainable
+from meanmax.nn.linear import Features
+from meanmax.train.checkpoint import Checkpoint, CheckpointError
+from meanmax.train.communicator import SINGLE_PROCESS, Communicator, own_seed
+from meanmax.train.loop import OnEpoch, train
+from meanmax.train.problem import (
+    LabeledNodes,
+    Sample,
+    Scaling,
+    TrainingProblem,
+    graph_numbers,
+    graph_samples,
+    joined,
+    rows_of,
+)
+from meanmax.train.schedule import History
+from meanmax.train.settings import Settings
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TrainingData:
+    r"""What :func:`fit` has to know about the data: in memory (:class:`GraphData`), a rank's part
+    of a graph or a graph that is read in batches (:mod:`meanmax.scale`).
+
+    Args:
+        problem (TrainingProblem): Training and validation nodes.
+        graph (Graph): The first training graph, or the rank's part.
+        num_features (int): The number of features.
+        classes (ndarray): The classes, sorted, or the numbers of the labels.
+        class_names (tuple): Their names.
+        multilabel (bool): Whether a node has several labels.
+        scaling (Scaling): The scaling of the features, whether or not it is applied.
+        num_nodes (int, optional): The number of nodes, if there is one graph. (default:
+            :obj:`None`)
+    """
+
+    problem: TrainingProblem
+    graph: Graph
+    num_features: int
+    classes: np.ndarray
+    class_names: tuple[str, ...]
+    multilabel: bool
+    scaling: Scaling
+    num_nodes: int | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GraphData(TrainingData):
+    r"""A graph, or a batch of graphs, in memory.
+
+    If there are several graphs and none of them holds both training and validation nodes, training
+    is *inductive*: only the graphs of training nodes are seen, in batches, and each has its own
+    sample. Otherwise one sample holds everything. Test nodes have no influence on this: they are
+    not known here.
+
+    Args:
+        x (Tensor or SparseFeatures): Features of all nodes, scaled if that is set.
+        whole (Graph): The graph or batch.
+        inductive (bool): Whether training and validation nodes are in different graphs.
+        structure_channels (int, optional): Channels of the structural embeddings that CAT fits to
+            each graph.
+    """
+
+    x: Features
+    whole: Graph
+    inductive: bool
+    structure_channels: int | None
+
+    @classmethod
+    def from_arrays(
+        cls,
+        x: Features,
+        graph: Graph,
+        nodes: LabeledNodes,
+        val: LabeledNodes | None,
+        settings: Settings,
+        *,
+        classes: np.ndarray,
+        class_names: tuple[str, ...],
+    ) -> Self:
+        r"""Makes the samples.
+
+        Args:
+            x (Tensor or SparseFeatures): Features of all nodes. With :obj:`settings.scale`, their
+                scale is that of training nodes if training is inductive, else of all nodes.
+            graph (Graph): The graph or batch.
+            nodes (LabeledNodes): Training nodes.
+            val (LabeledNodes, optional): Validation nodes.
+            settings (Settings): The settings.
+            classes (ndarray): The classes, or the numbers of the labels.
+            class_names (tuple): Their names.
+        """
+        inductive = graph.num_graphs > 1
+        if inductive and val is not None:
+            own, others = (graph_numbers(graph, part.index) for part in (nodes, val))
+            inductive = not bool(torch.isin(own, others).any())
+        scaling = Scaling.of(rows_of(x, nodes.index) if inductive else x)
+        x = scaling(x) if settings.scale else x
+        channels = len(classes) if settings.backbone == "cat" else None
+        samples = [Sample(x, graph, nodes)]
+        if inductive:
+            samples = graph_samples(x, graph, nodes, channels)
+        batch_graphs = settings.batch_graphs or TrainingProblem.batch_graphs
+        data = cls(
+            problem=TrainingProblem(samples, None, batch_graphs),
+            graph=samples[0].graph,
+            num_features=x.size(1),
+            classes=classes,
+            class_names=class_names,
+            multilabel=nodes.target.dim() == 2,
+            scaling=scaling,
+            num_nodes=None if inductive else x.size(0),
+            x=x,
+            whole=graph,
+            inductive=inductive,
+            structure_channels=channels,
+        )
+        if val is None:
+            return data
+        return replace(data, problem=replace(data.problem, val=data.sample(val)))
+
+    @classmethod
+    def from_dataset(
+        cls, dataset: Dataset, split: Split, settings: Settings, graph: Graph | None = None
+    ) -> Self:
+        r"""The training and validation nodes of a split; no other label is read.
+
+        Args:
+            dataset (Dataset): The data.
+            split (Split): The split.
+            settings (Settings): The settings.
+            graph (Graph, optional): :obj:`dataset.graph()`, if it has been made already.
+        """
+        return cls.from_arrays(
+            dataset.x,
+            dataset.graph() if graph is None else graph,
+            LabeledNodes(split.train, dataset.y[split.train]),
+            LabeledNodes(split.val, dataset.y[split.val]) if split.val.numel() else None,
+            settings,
+            classes=np.arange(dataset.num_classes),
+            class_names=dataset.class_names,
+        )
+
+    def sample(self, nodes: LabeledNodes) -> Sample:
+        r"""Any nodes as the trained model sees them: in the whole graph, or in those graphs of the
+        batch that hold them.
+        """
+        if not self.inductive:
+            return Sample(self.x, self.whole, nodes)
+        return joined(graph_samples(self.x, self.whole, nodes, self.structure_channels))
+
+
+class Fitted(NamedTuple):
+    r"""A trained model and the history of its training."""
+
+    model: Trainable
+    history: History
+
+
+def fit(
+    settings: Settings,
+    data: TrainingData,
+    *,
+    seed: int = 0,
+    communicator: Communicator = SINGLE_PROCESS,
+    on_epoch: OnEpoch | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> Fitted:
+    r"""Builds a model and trains it. PyTorch's generator is left as it was.
+
+    Args:
+        settings (Settings): The model and the schedule.
+        data (TrainingData): The data.
+        seed (int, optional): The seed of everything that is random. (default: :obj:`0`)
+        communicator (Communicator, optional): The processes that train together.
+            (default: this one alone)
+        on_epoch (callable, optional): Called after each epoch with its number and the history.
+            (default: :obj:`None`)
+        checkpoint (Checkpoint, optional): The state of training, from which an interrupted run is
+            resumed. (default: :obj:`None`)
+    """
+    schedule = settings.make_schedule()
+    sizes = (data.num_features, len(data.classes))
+    while True:
+        try:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                model = settings.build_model(*sizes, num_nodes=data.num_nodes, graph=data.graph)
+                if communicator.rank:  # the first continues as a single process would
+                    torch.manual_seed(own_seed(seed, communicator.rank))
+                args = (on_epoch, checkpoint, communicator)
+                return Fitted(model, train(model, data.problem, schedule, *args))
+        except CheckpointError:
+            if checkpoint is None or not checkpoint.spare:
+                raise
+            checkpoint.set_aside()  # and start over

@@ -1,0 +1,213 @@
+r"""Settings of a model and its training, from a file, a stored row or a classifier's parameters."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+
+from meanmax.names import PYG_BASELINES
+from meanmax.train.schedule import Schedule
+
+if TYPE_CHECKING:  # stored rows are read without loading PyTorch
+    from meanmax.graph import Graph
+    from meanmax.nn import Trainable
+
+ATTENTION = ("gat", "cat")
+_LEARNED = ("lp", "poly", "softmax")
+
+
+class SettingsError(ValueError):
+    r"""A setting that does not exist or has the wrong type."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    r"""Everything that determines a model and its training, except the data and the seed.
+
+    :obj:`None` stands for a default: of :func:`meanmax.build_model`, of the aggregator, or of
+    :class:`~meanmax.train.Schedule`, whose arguments have the same names here.
+
+    Args:
+        backbone (str): The backbone.
+        aggr (str or LearnableAggregation, optional): The aggregator, or one of
+            :obj:`meanmax.nn.PYG_BASELINES`.
+        start (float, optional): The start value of the aggregator's parameter, whatever its name.
+        normalize (str, optional): The aggregator's :obj:`form`, under the name that rows store.
+        scale (bool, optional): Whether to standardize dense features and row-normalize sparse
+            ones. (default: :obj:`False`)
+        batch_graphs (int, optional): Graphs per batch, where training graphs are separate.
+            (default: :obj:`2`)
+        extra (mapping): Further arguments of :func:`meanmax.build_model`; its
+            :obj:`"aggr_options"` are added to the settings of the aggregator.
+    """
+
+    backbone: str = "gcn"
+    aggr: Any = "none"
+    # The model
+    layers: int | None = None
+    hidden: int | None = None
+    heads: int | None = None
+    out_heads: int | None = None
+    dropout: float | None = None
+    nonlinear: str | None = None
+    order: str | None = None
+    activation: str | None = None
+    norm: str | None = None
+    skip: str | None = None
+    pool: bool | None = None
+    conjunction: str | None = None
+    structure_weight: float | None = None
+    # The aggregator
+    start: float | None = None
+    learn: bool | None = None
+    per: str | None = None
+    reparam: str | None = None
+    upper: float | None = None
+    normalize: str | None = None
+    shift: str | None = None
+    sign: str | None = None
+    edge_dropout: float | None = None
+    # The schedule
+    epochs: int | None = None
+    lr: float | None = None
+    weight_decay: float | None = None
+    patience: int | None = None
+    select: str | None = None
+    schedule: str | None = None
+    weight_steps: int | None = None
+    aggregator_lr: float | None = None
+    aggregator_clip: float | None = None
+    aggregator_steps: int | None = None
+    aggregator_optimizer: str | None = None
+    aggregator_momentum: float | None = None
+    aggregator_loss: str | None = None
+    # The data
+    scale: bool | None = None
+    batch_graphs: int | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        r"""Checks :obj:`batch_graphs`; the model and the schedule check their own arguments."""
+        count: Any = self.batch_graphs
+        is_count = isinstance(count, int) and not isinstance(count, bool) and count > 0
+        if count is not None and not is_count:
+            raise ValueError(f"'batch_graphs' must be a positive integer (got {count!r})")
+
+    @classmethod
+    def from_dict(cls, backbone: str, aggr: str, given: Mapping[str, Any]) -> Settings:
+        r"""Checks names and types, and drops what the method does not depend on, so that a baseline
+        is the same run whatever is set for the aggregators compared with it.
+
+        Args:
+            backbone (str): The backbone.
+            aggr (str): The aggregator.
+            given (mapping): Settings by name.
+        """
+        found = dict(given)
+        if found.get("per") == "head" and backbone not in ATTENTION:
+            found["per"] = "layer"  # as a model without heads does
+        for name, value in found.items():
+            check_name(name)
+            kinds = (int, float) if KINDS[name] is float else (KINDS[name],)
+            if value is not None and type(value) not in kinds:
+                kind = KINDS[name].__name__
+                raise SettingsError(f"'{name}' must be of type {kind} (got {value!r})")
+            if KINDS[name] is float and value is not None:
+                found[name] = float(value)  # a file may have 1 for 1.0
+        used = {name: found[name] for name in found if _matters(name, backbone, aggr, found)}
+        return cls(backbone=backbone, aggr=aggr, **used)
+
+    def to_dict(self) -> dict[str, Any]:
+        r"""The settings that are given, sorted by name: what rows store and run keys hash."""
+        return self.given(sorted(KINDS))
+
+    def given(self, names: Iterable[str]) -> dict[str, Any]:
+        r"""Those of the named settings that are not left to their defaults."""
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+    def make_schedule(self) -> Schedule:
+        r"""The schedule. Aggregators have the learning rate of the weights unless it is given."""
+        given = self.given(SCHEDULE)
+        if "lr" in given:
+            given.setdefault("aggregator_lr", given["lr"])
+        return Schedule(**given)
+
+    def build_model(
+        self, in_channels: int, out_channels: int, *, num_nodes: int | None, graph: Graph
+    ) -> Trainable:
+        r"""Builds the model, with weights drawn from PyTorch's generator.
+
+        Args:
+            in_channels (int): The number of features.
+            out_channels (int): The number of classes or labels.
+            num_nodes (int, optional): The nodes of the one graph that CAT is trained on;
+                :obj:`None` for several graphs.
+            graph (Graph): The first training graph, whose degrees PNA uses.
+        """
+        from meanmax.nn import build_model, build_pyg_baseline
+        from meanmax.nn.registry import nest_layer_options
+
+        sizes = {"in_channels": in_channels, "hidden": 64, "out_channels": out_channels}
+        if self.aggr in PYG_BASELINES:
+            sizes |= self.given(("hidden", "layers", "heads", "dropout"))
+            return build_pyg_baseline(self.backbone, self.aggr, **sizes, graph=graph)
+        options: dict[str, Any] = {**sizes, **self.given(MODEL)}
+        if self.backbone == "cat":
+            options["num_nodes"] = num_nodes
+        options |= self.extra
+        options["aggr_options"] = self.given(AGGREGATOR) | (options.get("aggr_options") or {})
+        return build_model(self.backbone, self.aggr, **nest_layer_options(options))
+
+
+AGGREGATOR = (
+    "start", "learn", "per", "reparam", "upper", "normalize", "shift", "sign", "edge_dropout",
+)  # fmt: skip
+SCHEDULE = tuple(each.name for each in fields(Schedule))
+KINDS: dict[str, type] = {
+    name: get_args(hint)[0]
+    for name, hint in get_type_hints(Settings).items()
+    if name not in ("backbone", "aggr", "extra")
+}
+r"""Every setting and its type."""
+MODEL = tuple(
+    name for name in KINDS if name not in (*AGGREGATOR, *SCHEDULE, "scale", "batch_graphs")
+)
+
+
+def check_name(name: str) -> None:
+    r"""Raises a :class:`SettingsError` with suggestions unless there is such a setting."""
+    if name not in KINDS:
+        close = difflib.get_close_matches(name, KINDS, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
+        raise SettingsError(
+            f"there is no setting {name!r}: {hint}The settings are {', '.join(sorted(KINDS))}"
+        )
+
+
+def _matters(name: str, backbone: str, aggr: str, found: Mapping[str, Any]) -> bool:
+    r"""Whether a method depends on a setting."""
+    if found[name] is None:
+        return False
+    if name in AGGREGATOR:
+        users = {"shift": ("lp",), "normalize": ("poly", "softmax"), "sign": ("lp", "poly")}
+        if name == "upper" and found.get("reparam") != "sigmoid":
+            return False
+        return aggr in users.get(name, _LEARNED)
+    if name == "nonlinear":
+        return aggr in (*_LEARNED, "max")
+    if name.startswith("aggregator_"):
+        if aggr not in (*_LEARNED, "pyg-softmax", "pyg-powermean"):
+            return False
+        if aggr in _LEARNED and not found.get("learn", True):
+            return False
+        alternating = found.get("schedule") == "alternating"
+        return alternating or name in ("aggregator_lr", "aggregator_clip")
+    if aggr in PYG_BASELINES and name in MODEL:
+        return name in ("layers", "hidden", "dropout") or (name == "heads" and backbone == "gat")
+    if name in ("heads", "out_heads"):
+        return backbone in ATTENTION
+    if name in ("structure_weight", "conjunction"):
+        return backbone == "cat"
+    return name != "pool" or backbone == "sage"
