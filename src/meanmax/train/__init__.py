@@ -29,25 +29,18 @@ __all__ = [
 
 # Imported at first use: settings and stored rows need no PyTorch.
 _MODULES = {
-    "Checkpoint": "checkpoint",
-    "CheckpointError": "checkpoint",
-    "History": "schedule",
-    "LabeledNodes": "problem",
-    "NodeClassifier": "classifier",
-    "Sample": "problem",
-    "Schedule": "schedule",
-    "Settings": "settings",
-    "SettingsError": "settings",
-    "TrainingError": "loop",
-    "TrainingProblem": "problem",
-    "evaluate": "loop",
-    "train": "loop",
+    "checkpoint": ("Checkpoint", "CheckpointError"),
+    "classifier": ("NodeClassifier",),
+    "loop": ("TrainingError", "evaluate", "train"),
+    "problem": ("LabeledNodes", "Sample", "TrainingProblem"),
+    "schedule": ("History", "Schedule"),
+    "settings": ("Settings", "SettingsError"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'meanmax.train' has no attribute {name!r}")
-    value = getattr(import_module(f"meanmax.train.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+    for module, names in _MODULES.items():
+        if name in names:
+            globals()[name] = value = getattr(import_module(f"meanmax.train.{module}"), name)
+            return value
+    raise AttributeError(f"module 'meanmax.train' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-r"""Labels of nodes as numbers that a loss takes."""
+r"""Checks and conversions of what users pass to a classifier."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Targets:
     Args:
         values (ndarray): :obj:`[num_nodes]` of any type, or 0/1, :obj:`[num_nodes, num_labels]`.
         missing (ndarray): Which nodes have no label, bool, :obj:`[num_nodes]`.
-        classes (ndarray): The classes that occur among training nodes, sorted, or all that have a
-            name; for several labels their numbers.
+        classes (ndarray): The classes of training nodes, sorted, or all named classes; the numbers
+            of the labels if there are several.
     """
 
     values: np.ndarray
@@ -38,7 +38,7 @@ class Targets:
         return self.values.ndim == 2
 
     def nodes(self, index: Tensor, name: str) -> LabeledNodes:
-        r"""The targets of some nodes; an error unless all have a known label."""
+        r"""The targets of some nodes; raises an error unless all have a known label."""
         where = index.numpy()
         check_present(self.missing[where], name)
         chosen = self.values[where]
@@ -54,7 +54,7 @@ class Targets:
         return LabeledNodes(index, torch.from_numpy(position.astype(np.int64)))
 
 
-def class_names_of(names: Sequence[str], columns: int) -> tuple[str, ...]:
+def class_names_of(names: Sequence[str], dim: int) -> tuple[str, ...]:
     r"""The names of the classes or labels; a single label of 0 and 1 becomes two classes.
 
     Example:
@@ -63,9 +63,9 @@ def class_names_of(names: Sequence[str], columns: int) -> tuple[str, ...]:
 
     Args:
         names (sequence): The names of classes, or of labels.
-        columns (int): The dimensions of :obj:`y`: 1 for classes, 2 for labels.
+        dim (int): The dimensions of :obj:`y`: 1 for classes, 2 for labels.
     """
-    if columns == 2 and len(names) == 1:
+    if dim == 2 and len(names) == 1:
         return (f"not {names[0]}", names[0])
     return tuple(names)
 
@@ -73,16 +73,8 @@ def class_names_of(names: Sequence[str], columns: int) -> tuple[str, ...]:
 def as_targets(
     y: Any, train: Tensor, num_nodes: int, class_names: Sequence[str] | None = None
 ) -> Targets:
-    r"""Checks labels.
-
-    Args:
-        y (array-like): One label of any type for each node, or 0/1 in a column for each of several
-            labels; a single column is one label. Negative numbers, NaN and :obj:`None` mean that
-            there is none.
-        train (Tensor): The training nodes, which need labels.
-        num_nodes (int): The number of nodes.
-        class_names (sequence, optional): The names of classes that are numbered from 0, or of the
-            labels; a class counts even if no training node has it. (default: :obj:`None`)
+    r"""Checks labels; the arguments are those of :meth:`meanmax.NodeClassifier.fit`. Negative
+    numbers, NaN and :obj:`None` stand for a missing label, and a single column for one label.
     """
     values, missing = as_labels(y, num_nodes)
     check_present(missing[train.numpy()], "train_mask")
@@ -93,8 +85,8 @@ def as_targets(
     classes = np.unique(values[train.numpy()])
     if len(classes) < 2:
         raise ValueError(
-            f"training nodes have one class only ({_examples(classes)}): there is nothing to tell "
-            f"apart"
+            f"training nodes have one class only ({_examples(classes)}): there is nothing to "
+            f"classify"
         )
     if class_names is not None:
         classes = np.arange(len(class_names))
@@ -111,7 +103,14 @@ def as_labels(y: Any, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim == 2:
-        return _several(values)
+        numbers = values.astype(np.float64)
+        missing = np.asarray((np.isnan(numbers) | (numbers < 0)).any(axis=1))
+        wrong = ~np.isin(numbers[~missing], (0, 1))
+        if wrong.any():
+            raise ValueError(
+                f"'y' must be 0 or 1 for every label (got {_examples(numbers[~missing][wrong])})"
+            )
+        return numbers, missing
     if values.dtype == object:
         return _objects(values)
     if np.issubdtype(values.dtype, np.floating):
@@ -128,7 +127,7 @@ def as_labels(y: Any, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_present(missing: np.ndarray, name: str) -> None:
-    r"""A :class:`ValueError` if some of the nodes have no label."""
+    r"""Raises a :class:`ValueError` if some of the nodes have no label."""
     if missing.any():
         raise ValueError(
             f"'{name}' holds {int(missing.sum())} nodes without a label (negative, NaN or None "
@@ -137,16 +136,13 @@ def check_present(missing: np.ndarray, name: str) -> None:
 
 
 def _check_names(values: np.ndarray, class_names: Sequence[str]) -> None:
-    r"""Names must be different, and as many as the labels of training nodes ask for."""
     count = len(class_names)
     if isinstance(class_names, str) or len(set(class_names)) < count:
         raise ValueError(f"'class_names' must be different names (got {class_names!r})")
     if values.ndim == 2:
-        fits = values.shape[1] == count
-        found = f"{values.shape[1]} labels"
+        fits, found = values.shape[1] == count, f"{values.shape[1]} labels"
     else:
-        numbered = values.dtype.kind in "iub"
-        fits = numbered and (values.size == 0 or int(values.max()) < count)
+        fits = values.dtype.kind in "iub" and (values.size == 0 or int(values.max()) < count)
         found = f"classes {_examples(values)}"
     if not fits:
         raise ValueError(
@@ -155,19 +151,7 @@ def _check_names(values: np.ndarray, class_names: Sequence[str]) -> None:
         )
 
 
-def _several(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    numbers = values.astype(np.float64)
-    missing = np.asarray((np.isnan(numbers) | (numbers < 0)).any(axis=1))
-    wrong = ~np.isin(numbers[~missing], (0, 1))
-    if wrong.any():
-        raise ValueError(
-            f"'y' must be 0 or 1 for every label (got {_examples(numbers[~missing][wrong])})"
-        )
-    return numbers, missing
-
-
 def _objects(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    r"""Python objects: text, or whatever numpy makes of those that are there."""
     missing = np.array([value is None or value != value for value in values], bool)
     present = values[~missing].tolist()
     kinds = {type(value) for value in present}
@@ -186,8 +170,8 @@ def _objects(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _examples(values: np.ndarray) -> str:
-    shown = [str(value) for value in np.unique(values)[:5]]
-    return ", ".join(shown) + (", …" if len(np.unique(values)) > 5 else "")
+    found = np.unique(values)
+    return ", ".join(map(str, found[:5])) + (", …" if len(found) > 5 else "")
 
 
 def as_graph(graph: Any, num_nodes: int) -> Graph:
@@ -196,8 +180,8 @@ def as_graph(graph: Any, num_nodes: int) -> Graph:
     """
     if isinstance(graph, Graph) and not graph.is_local:
         raise ValueError(
-            "'graph' is a part of a graph that is spread over processes, which a classifier alone "
-            "does not share its gradients with: use meanmax.scale.fit_parts"
+            "'graph' is one process's part of a graph, but 'fit' does not share gradients with "
+            "other processes: use meanmax.scale.fit_parts"
         )
     if isinstance(graph, Graph):
         found = graph
@@ -248,7 +232,9 @@ def as_features(x: Any) -> Features:
     values = found if isinstance(found, Tensor) else found.value
     wrong = ~torch.isfinite(values)
     if bool(wrong.any()):
-        where = "" if not isinstance(found, Tensor) else f", first in row {_first_row(wrong)}"
+        where = ""
+        if isinstance(found, Tensor):
+            where = f", first in row {int(wrong.any(dim=1).nonzero()[0])}"
         raise ValueError(
             f"'x' has {int(wrong.sum())} values that are NaN or infinite{where}: replace them, for "
             f"instance by the feature's mean"
@@ -284,7 +270,3 @@ def as_index(mask: Any, num_nodes: int, name: str) -> Tensor:
     if index.numel() == 0:
         raise ValueError(f"'{name}' selects no node")
     return index
-
-
-def _first_row(wrong: Tensor) -> int:
-    return int(wrong.any(dim=1).nonzero()[0])

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import Module, Parameter
+from torch.nn import Parameter
 from torch.nn.utils import clip_grad_value_
 
 from meanmax.nn import Trainable
@@ -23,17 +23,11 @@ from meanmax.train.schedule import EarlyStopping, History, Schedule
 
 
 class TrainingError(RuntimeError):
-    r"""Training could not go on."""
+    r"""Training diverged."""
 
 
 class Steps:
-    r"""The optimisers of a model and the steps that an epoch makes on a batch.
-
-    Args:
-        model (Trainable): The model.
-        schedule (Schedule): Which steps, and how fast.
-        ranks (Communicator, optional): The processes that take part. (default: this one)
-    """
+    r"""The optimizers of a model, and the steps of an epoch on a batch."""
 
     def __init__(
         self, model: Trainable, schedule: Schedule, ranks: Communicator = SINGLE_PROCESS
@@ -45,46 +39,45 @@ class Steps:
         self.aggregators = [p for p in model.aggregator_parameters() if p.requires_grad]
         weights: dict[str, Any] = {"params": self.weights, "weight_decay": schedule.weight_decay}
         groups = [weights]
-        alternates = schedule.schedule == "alternating" and bool(self.aggregators)
-        if self.aggregators and not alternates:
-            groups.append({"params": self.aggregators, "lr": schedule.aggregator_lr})
+        lr = schedule.aggregator_lr
+        self.side: torch.optim.Optimizer | None = None
+        if self.aggregators and schedule.schedule == "joint":
+            groups.append({"params": self.aggregators, "lr": lr})
+        elif self.aggregators and schedule.aggregator_optimizer == "adam":
+            self.side = torch.optim.Adam(self.aggregators, lr=lr, fused=True)
+        elif self.aggregators:
+            momentum = schedule.aggregator_momentum
+            self.side = torch.optim.SGD(self.aggregators, lr=lr, momentum=momentum)
         self.main = torch.optim.Adam(groups, lr=schedule.lr, fused=True)
-        self.side = self._side() if alternates else None
+        self.optimizers = [self.main] if self.side is None else [self.main, self.side]
 
     def __call__(self, batch: Sample, val: Sample | None) -> float:
-        r"""All steps of an epoch on one batch; the training loss at the last.
+        r"""Makes all steps of an epoch on one batch, and returns the training loss at the last.
 
         Args:
             batch (Sample): The batch.
-            val (Sample, optional): Validation nodes, for aggregators that descend their loss.
+            val (Sample, optional): Validation nodes, for aggregators that minimize their loss.
         """
         schedule = self.schedule
         if self.side is not None:
-            held_out = schedule.aggregator_loss == "val" and val is not None
+            sample = val if schedule.aggregator_loss == "val" and val is not None else batch
             for _ in range(schedule.aggregator_steps):
-                with _held(self.weights):
-                    self._step(val if held_out and val is not None else batch, self.side)
+                with _frozen(self.weights):
+                    self._step(sample, self.side)
         value = math.nan
         for _ in range(schedule.weight_steps):
-            with _held(self.aggregators if self.side is not None else ()):
+            with _frozen(self.aggregators if self.side is not None else ()):
                 value = self._step(batch, self.main)
         return value
 
     def state(self) -> list[dict[str, Any]]:
-        r"""The optimisers' states, for a checkpoint."""
-        return [side.state_dict() for side in (self.main, self.side) if side is not None]
+        r"""The states of the optimizers, for a checkpoint."""
+        return [optimizer.state_dict() for optimizer in self.optimizers]
 
     def restore(self, states: list[dict[str, Any]]) -> None:
-        r"""Takes states back."""
-        own = [side for side in (self.main, self.side) if side is not None]
-        for side, state in zip(own, states, strict=True):
-            side.load_state_dict(state)
-
-    def _side(self) -> torch.optim.Optimizer:
-        lr = self.schedule.aggregator_lr
-        if self.schedule.aggregator_optimizer == "adam":
-            return torch.optim.Adam(self.aggregators, lr=lr, fused=True)
-        return torch.optim.SGD(self.aggregators, lr=lr, momentum=self.schedule.aggregator_momentum)
+        r"""Restores the states of the optimizers."""
+        for optimizer, state in zip(self.optimizers, states, strict=True):
+            optimizer.load_state_dict(state)
 
     def _step(self, sample: Sample, optimizer: torch.optim.Optimizer) -> float:
         model = self.model
@@ -111,7 +104,7 @@ class Steps:
 
 
 def output(model: Trainable, sample: Sample) -> Tensor:
-    r"""The model's output; a :class:`TrainingError` if numbers inside it are no longer finite."""
+    r"""The model's output; raises a :class:`TrainingError` if it is no longer finite inside."""
     try:
         return sample.output(model)
     except ValueError as error:
@@ -125,21 +118,16 @@ def output(model: Trainable, sample: Sample) -> Tensor:
 
 
 @contextmanager
-def _held(parameters: Sequence[Parameter]) -> Iterator[None]:
-    r"""Parameters that take no gradient, which spares computing it."""
-    held = [parameter for parameter in parameters if parameter.requires_grad]
-    for parameter in held:
+def _frozen(parameters: Sequence[Parameter]) -> Iterator[None]:
+    r"""Saves the gradients of some parameters from being computed."""
+    frozen = [parameter for parameter in parameters if parameter.requires_grad]
+    for parameter in frozen:
         parameter.requires_grad_(False)
     try:
         yield
     finally:
-        for parameter in held:
+        for parameter in frozen:
             parameter.requires_grad_(True)
-
-
-def copied(model: Module | Trainable) -> dict[str, torch.Tensor]:
-    r"""A model's state that later steps do not change."""
-    return {name: value.detach().clone() for name, value in model.state_dict().items()}
 
 
 OnEpoch = Callable[[int, History], None]
@@ -153,26 +141,26 @@ def train(
     checkpoint: Checkpoint | None = None,
     ranks: Communicator = SINGLE_PROCESS,
 ) -> History:
-    r"""Trains a model in place and leaves it with the weights of its best epoch, chosen by
-    validation nodes alone; the last one if there are none.
+    r"""Trains a model in place. It ends with the weights of the epoch that is best on validation
+    nodes, or of the last epoch if there are none.
 
-    With equal seeds of PyTorch's generator, threads and machine it repeats bit for bit, interrupted
-    and resumed or not.
+    With equal seeds of PyTorch's generator, threads and machine, results are equal bit for bit,
+    also if training is interrupted and resumed.
 
     Args:
         model (Trainable): The model.
-        problem (TrainingProblem): What to learn from and to validate on.
-        schedule (Schedule): How long and how fast.
+        problem (TrainingProblem): Training and validation nodes.
+        schedule (Schedule): The schedule.
         on_epoch (callable, optional): Called after each epoch with its number and the history.
-        checkpoint (Checkpoint, optional): Where to keep the state, and to go on from if it is
-            there.
+        checkpoint (Checkpoint, optional): The file that keeps the state; training resumes from it
+            if it exists.
         ranks (Communicator, optional): The processes that train together. (default: this one alone)
     """
     run = _Run(model, problem, schedule, ranks)
     if checkpoint is not None:
         run.restore(checkpoint)
     start = time.perf_counter() - run.history.seconds
-    while run.goes_on:
+    while run.history.epochs < schedule.epochs and not run.selection.exhausted:
         run.epoch()
         run.history.seconds = time.perf_counter() - start
         if on_epoch is not None:
@@ -186,23 +174,19 @@ def train(
 
 
 class _Run:
-    r"""One training, which can be taken apart into a state and put together again."""
+    r"""A training whose state can be saved and restored."""
 
     def __init__(
         self, model: Trainable, problem: TrainingProblem, schedule: Schedule, ranks: Communicator
     ) -> None:
         if schedule.aggregator_loss == "val" and problem.val is None:
             raise ValueError("aggregator_loss='val' needs validation nodes (got none)")
-        self.model, self.problem, self.schedule = model, restrict_to_field(problem, model), schedule
+        self.model, self.problem = model, restrict_to_field(problem, model)
         self.ranks = ranks
         self.steps = Steps(model, schedule, ranks)
         self.selection = EarlyStopping(schedule.select, schedule.patience)
         self.history = History()
         self.best: dict[str, torch.Tensor] | None = None
-
-    @property
-    def goes_on(self) -> bool:
-        return self.history.epochs < self.schedule.epochs and not self.selection.exhausted
 
     def epoch(self) -> None:
         history, val = self.history, self.problem.val
@@ -222,7 +206,8 @@ class _Run:
         history.val_score.append(score)
         if self.selection.keeps(loss, score):
             history.best_epoch = history.epochs - 1
-            self.best = copied(self.model)
+            state = self.model.state_dict()
+            self.best = {name: value.detach().clone() for name, value in state.items()}
 
     def state(self) -> dict[str, Any]:
         return {
@@ -256,7 +241,7 @@ class _Run:
 def evaluate(
     model: Trainable, sample: Sample, ranks: Communicator = SINGLE_PROCESS
 ) -> tuple[float, float]:
-    r"""The loss on a sample's nodes and their score, without dropout."""
+    r"""The loss and the score on the nodes of a sample, without dropout."""
     model.eval()
     out = output(model, sample)
     loss, hits, out_of = ranks.total([float(sample.nodes.loss(out)), *sample.nodes.hits(out)])

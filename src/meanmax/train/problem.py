@@ -1,4 +1,4 @@
-r"""What a model is trained and validated on: one graph, or several in batches."""
+r"""Training and validation nodes in their graphs: one graph, or several in batches."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class LabeledNodes:
 
     Args:
         index (Tensor): The nodes, int64.
-        target (Tensor): Classes, int64, or 0/1 for each label, float; one row for each.
-        total (int, optional): How many nodes the loss is the mean over, if these are some of them:
-            the losses of all parts add up to it. (default: these)
+        target (Tensor): Classes, int64, or 0/1 for each label, float; one row for each node.
+        total (int, optional): The number of nodes of all parts, if these are one part of several:
+            the losses of all parts add up to the mean. (default: these nodes)
     """
 
     index: Tensor
@@ -51,8 +51,8 @@ class LabeledNodes:
 
     @torch.no_grad()
     def hits(self, out: Tensor) -> tuple[int, int]:
-        r"""Two counts whose ratio is the score, also when each is summed over parts: right nodes
-        and all of them; for labels twice those found and true, and the found plus the true.
+        r"""Two counts whose ratio is the score, also when each is summed over parts: correct nodes
+        and all nodes; for labels, twice the true positives, and the predicted plus the true ones.
         """
         out = out[self.index]
         if self.target.dim() == 1:
@@ -61,17 +61,12 @@ class LabeledNodes:
 
 
 def score_of(hits: float, out_of: float) -> float:
-    r"""The ratio; 0 where there is nothing to find."""
+    r"""The ratio of two counts; 0 if both are 0."""
     return hits / out_of if out_of else 0.0
 
 
 def micro_f1(found: Tensor, true: Tensor) -> float:
-    r"""The F1 score over all nodes and labels together; 0 where there is nothing to find.
-
-    Args:
-        found (Tensor): Bool, :obj:`[num_nodes, num_labels]`.
-        true (Tensor): The same.
-    """
+    r"""The F1 score over all nodes and labels, bool, :obj:`[num_nodes, num_labels]`."""
     return score_of(*_label_hits(found, true))
 
 
@@ -81,13 +76,13 @@ def _label_hits(found: Tensor, true: Tensor) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    r"""A graph with features and the nodes that count.
+    r"""A graph with features, and the nodes of which the loss is taken.
 
     Args:
         x (Tensor or SparseFeatures): Features.
-        graph (Graph): The graph as it is, or a batch.
-        nodes (LabeledNodes): The nodes that the loss is taken over, with their targets.
-        structure (Tensor, optional): CAT's embeddings of the nodes, where they are fitted.
+        graph (Graph): The graph, or a batch.
+        nodes (LabeledNodes): The nodes of the loss.
+        structure (Tensor, optional): CAT's structural embeddings, if they are fitted to the graph.
             (default: :obj:`None`)
     """
 
@@ -108,9 +103,9 @@ class TrainingProblem:
     r"""Samples to learn from and one to validate on.
 
     Args:
-        samples (sequence): One sample, or several that are drawn into batches anew each epoch.
-        val (Sample, optional): What the best epoch is chosen by.
-        batch_graphs (int, optional): How many samples make a batch. (default: :obj:`2`)
+        samples (sequence): One sample, or several of which each epoch draws new batches.
+        val (Sample, optional): Validation nodes.
+        batch_graphs (int, optional): Samples per batch. (default: :obj:`2`)
     """
 
     samples: Sequence[Sample]
@@ -128,7 +123,7 @@ class TrainingProblem:
 
 
 def joined(samples: Sequence[Sample]) -> Sample:
-    r"""Samples side by side as one batch, in which each graph stays apart from the others."""
+    r"""One sample of a batch of graphs."""
     if len(samples) == 1:
         return samples[0]
     offsets = torch.tensor([0] + [sample.graph.num_nodes for sample in samples[:-1]]).cumsum(0)
@@ -161,9 +156,9 @@ def graph_samples(
     Args:
         x (Tensor or SparseFeatures): Features of all nodes.
         graph (Graph): The batch.
-        nodes (LabeledNodes): The nodes that count, with their targets.
-        structure_channels (int, optional): Channels of CAT's embeddings, which are fitted to each
-            graph; :obj:`None` for other backbones. (default: :obj:`None`)
+        nodes (LabeledNodes): The nodes of the loss.
+        structure_channels (int, optional): Channels of the structural embeddings that CAT fits to
+            each graph; :obj:`None` for other backbones. (default: :obj:`None`)
     """
     own = graph_numbers(graph, nodes.index)
     samples = []
@@ -180,22 +175,12 @@ def graph_samples(
 
 
 def graph_numbers(graph: Graph, index: Tensor) -> Tensor:
-    r"""The number of the graph in a batch that each of some nodes belongs to, int64.
-
-    Args:
-        graph (Graph): The batch.
-        index (Tensor): The nodes, int64.
-    """
+    r"""The number of the graph of each of some nodes in a batch, int64."""
     return torch.bucketize(index, graph.dst_ptr[1:], right=True)
 
 
 def rows_of(x: Features, index: Tensor) -> Features:
-    r"""The features of some nodes.
-
-    Args:
-        x (Tensor or SparseFeatures): Features of all nodes.
-        index (Tensor): The nodes, int64.
-    """
+    r"""The features of some nodes."""
     if isinstance(x, Tensor):
         return x[index]
     index = index.to(x.device)
@@ -218,33 +203,29 @@ def _one_graph(graph: Graph, number: int) -> tuple[int, Graph]:
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FieldSample(Sample):
-    r"""A sample of which a model computes only the rows that its nodes need.
+    r"""A sample of which a model computes only the receptive field of its nodes.
 
-    Few nodes have labels, and with two layers only their neighbours' neighbours have a say: the
-    output at these nodes and all gradients are those of the whole graph, for a fraction of the
-    work. The graph stays the whole one, for what a model's extra loss makes of it.
+    Few nodes have labels, and with two layers their outputs depend only on the neighbours of their
+    neighbours: the outputs and all gradients are those of the whole graph, for a fraction of the
+    work. :obj:`graph` is still the whole graph, for the model's extra loss.
 
     Args:
-        field (Field): What the nodes depend on.
-        field_x (Tensor or SparseFeatures): The features of the field's nodes.
+        field (Field): The receptive field.
+        field_x (Tensor or SparseFeatures): The features of its nodes.
     """
 
     field: Field
     field_x: Features
 
     def output(self, model: Trainable) -> Tensor:
-        r"""The model's output for the nodes of the sample, ascending."""
+        r"""The model's output for the nodes of the sample, in ascending order."""
         assert isinstance(model, NodeModel)  # the one it was restrict_to_field for
         return model.on_field(self.field_x, self.field, structure=self.structure)
 
 
 def restrict_to_field(problem: TrainingProblem, model: Trainable) -> TrainingProblem:
-    r"""The problem with samples cut down, where that spares work: one graph, and a model that knows
-    how.
-
-    Args:
-        problem (TrainingProblem): The problem.
-        model (Trainable): The model that it is for.
+    r"""The problem with samples restricted to the receptive field of their nodes, where that saves
+    work: on one graph, with a :class:`~meanmax.NodeModel`.
     """
     if not isinstance(model, NodeModel) or len(problem.samples) != 1:
         return problem
@@ -276,19 +257,19 @@ def _restricted(sample: Sample, model: NodeModel) -> Sample:
 
 
 def _has_gradient(x: Features) -> bool:
-    r"""Whether features are learned: each step needs them anew."""
+    r"""Whether features are learned, so that they change with each step."""
     return x.requires_grad if isinstance(x, Tensor) else x.value.requires_grad
 
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    r"""Dense features minus :obj:`mean`, divided by :obj:`scale`; sparse ones divided by the sum of
-    their row's magnitudes. What was fitted to one kind makes the other one of that kind.
+    r"""Standardizes dense features, and divides sparse ones by the sum of magnitudes in their row.
+    Features of the other kind are converted first.
 
     Args:
-        sparse (bool): Whether the features were sparse.
-        mean (Tensor): Of every feature over the nodes that were trained on.
-        scale (Tensor): Their standard deviation, 1 where it is 0.
+        sparse (bool): Whether the scaling was fitted to sparse features.
+        mean (Tensor): The mean of every feature.
+        scale (Tensor): The standard deviation, 1 where it is 0.
     """
 
     sparse: bool
@@ -302,7 +283,7 @@ class Scaling:
             return cls(True, torch.zeros(x.size(1)), torch.ones(x.size(1)))
         deviation = x.double().std(dim=0, correction=0)
         mean = x.double().mean(dim=0)
-        # A constant column comes out as rounding noise, not as zero.
+        # The deviation of a constant column is rounding noise, not zero.
         constant = deviation <= 1e-7 * mean.abs()
         return cls(False, mean.to(x.dtype), torch.where(constant, 1.0, deviation).to(x.dtype))
 

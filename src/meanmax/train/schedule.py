@@ -1,4 +1,4 @@
-r"""How a model is trained: how long, how fast, and in which order."""
+r"""The schedule of a training, early stopping, and the history."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ _COUNTS = ("epochs", "patience", "weight_steps", "aggregator_steps")
 class Schedule:
     r"""How a model is trained. *Weights* are all parameters but those of the aggregators.
 
-    In each epoch the :obj:`"joint"` schedule makes :obj:`weight_steps` steps of Adam on everything;
-    the :obj:`"alternating"` one, which is the paper's, makes :obj:`aggregator_steps` steps on the
-    aggregators' parameters with the weights held, then :obj:`weight_steps` on the weights with the
-    aggregators held, each side with an optimiser of its own. Where there is no such parameter, both
-    make the same steps. With several graphs that is done for each batch.
+    In each epoch, and on each batch, the :obj:`"joint"` schedule makes :obj:`weight_steps` steps of
+    Adam on everything. The :obj:`"alternating"` schedule, which is the paper's, makes
+    :obj:`aggregator_steps` steps on the aggregators' parameters with the weights frozen, then
+    :obj:`weight_steps` on the weights with the aggregators frozen, each with its own optimizer.
 
     Args:
-        epochs (int): The most epochs.
+        epochs (int): The maximum number of epochs.
         lr (float): Adam's learning rate for the weights.
         weight_decay (float): Adam's weight decay; the aggregators' parameters have none.
         aggregator_lr (float): The learning rate of the aggregators' parameters.
@@ -41,13 +40,13 @@ class Schedule:
         aggregator_steps (int): Steps on the aggregators' parameters per epoch, alternating.
         aggregator_optimizer (str): :obj:`"sgd"` or :obj:`"adam"`, alternating.
         aggregator_momentum (float): Momentum of :obj:`"sgd"`.
-        aggregator_clip (float, optional): The largest entry of the aggregators' gradient; larger
-            ones are cut to it. :obj:`None` for no limit.
-        aggregator_loss (str): What the aggregators' parameters descend, alternating: the loss on
+        aggregator_clip (float, optional): The limit for entries of the aggregators' gradient, which
+            are clipped to it. :obj:`None` for no limit.
+        aggregator_loss (str): The loss that aggregators minimize, alternating: on
             :obj:`"train"` or on :obj:`"val"` nodes.
-        select (str): What makes an epoch better: a lower validation :obj:`"loss"`, a higher
-            :obj:`"score"` (at equal scores, a lower loss), or :obj:`"both"`: weights are kept when
-            neither is worse, and patience starts anew when either is better, as GAT does.
+        select (str): The criterion of the best epoch: the lowest validation :obj:`"loss"`, the
+            highest :obj:`"score"` (at equal scores, the lowest loss), or :obj:`"both"` as in GAT:
+            weights are kept when neither is worse, and patience restarts when either is better.
     """
 
     epochs: int = 400
@@ -67,36 +66,33 @@ class Schedule:
     def __post_init__(self) -> None:
         r"""Checks every value."""
         for each in fields(self):
-            self._check(each.name, getattr(self, each.name))
+            _check(each.name, getattr(self, each.name))
         if self.aggregator_loss == "val" and self.schedule == "joint":
             raise ValueError("aggregator_loss='val' needs schedule='alternating' (got 'joint')")
 
-    def _check(self, name: str, value: object) -> None:
-        if name in _CHOICES:
-            if value not in _CHOICES[name]:
-                listed = ", ".join(map(repr, _CHOICES[name]))
-                raise ValueError(f"'{name}' must be one of {listed} (got {value!r})")
-        elif name in _COUNTS:
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"'{name}' must be a whole number from 1 on (got {value!r})")
-        elif not (name == "aggregator_clip" and value is None) and not _is_size(value):
-            raise ValueError(f"'{name}' must be a number and not negative (got {value!r})")
 
-
-def _is_size(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return 0 <= value < math.inf
+def _check(name: str, value: object) -> None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if name in _CHOICES:
+        if value not in _CHOICES[name]:
+            listed = ", ".join(map(repr, _CHOICES[name]))
+            raise ValueError(f"'{name}' must be one of {listed} (got {value!r})")
+    elif name in _COUNTS:
+        if not (is_number and isinstance(value, int) and value > 0):
+            raise ValueError(f"'{name}' must be a whole number from 1 on (got {value!r})")
+    elif name == "aggregator_clip" and value is None:
+        return
+    elif not (is_number and 0 <= value < math.inf):  # type: ignore[operator]
+        raise ValueError(f"'{name}' must be a number and not negative (got {value!r})")
 
 
 @dataclass
 class EarlyStopping:
-    r"""Chooses among epochs by what it is told of validation nodes, and by nothing else.
+    r"""Selects the best epoch by the loss and score on validation nodes, and by nothing else.
 
     Args:
-        select (str): :obj:`"loss"`, :obj:`"score"` or :obj:`"both"`; see
-            :class:`~meanmax.train.schedule.Schedule`.
-        patience (int): Epochs without a better one after which to stop.
+        select (str): The criterion; see :class:`~meanmax.train.Schedule`.
+        patience (int): Epochs without a better one after which training stops.
         lowest (float): The lowest loss so far.
         highest (float): The highest score so far.
         waited (int): Epochs since the last better one.
@@ -109,7 +105,7 @@ class EarlyStopping:
     waited: int = 0
 
     def keeps(self, loss: float, score: float) -> bool:
-        r"""Takes note of an epoch; whether its weights are to be kept."""
+        r"""Records an epoch, and returns whether its weights are to be kept."""
         if self.select == "loss":
             kept = improved = loss < self.lowest
         elif self.select == "score":
@@ -126,22 +122,22 @@ class EarlyStopping:
 
     @property
     def exhausted(self) -> bool:
-        r"""Whether it is time to stop."""
+        r"""Whether training stops."""
         return self.waited >= self.patience
 
 
 @dataclass
 class History:
-    r"""What happened in training, epoch by epoch.
+    r"""Losses, scores and parameters, epoch by epoch.
 
     Args:
         train_loss (list): The loss on training nodes at the last step on the weights, with dropout
-            and without what the model adds to it; the mean over batches.
+            and without the model's extra loss; the mean over batches.
         val_loss (list): The loss on validation nodes, if there are any.
         val_score (list): Their accuracy or micro-F1.
         learned (dict): The aggregators' parameters by name, a list of values for each epoch.
-        best_epoch (int): The epoch whose weights the model has now, from 0.
-        seconds (float): How long training took.
+        best_epoch (int): The epoch whose weights were kept, from 0.
+        seconds (float): The training time.
     """
 
     train_loss: list[float] = field(default_factory=list)
@@ -153,5 +149,5 @@ class History:
 
     @property
     def epochs(self) -> int:
-        r"""How many epochs there were."""
+        r"""The number of epochs."""
         return len(self.train_loss)

@@ -1,9 +1,8 @@
-r"""Training as TensorBoard shows it."""
+r"""Training curves for TensorBoard."""
 
 from __future__ import annotations
 
 import os
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, final
 
 from meanmax.train.schedule import History
@@ -27,10 +26,10 @@ class TensorBoard:
         with TensorBoard("logs/first") as board:
             NodeClassifier().fit(graph, x, y, train_mask, val_mask, on_epoch=board)
 
-    What training writes anew after an interruption takes the place of what was there of it.
+    After an interruption, epochs that are repeated replace those written before.
 
     Args:
-        folder (str or PathLike): The folder of this run, made if need be.
+        folder (str or PathLike): The folder of this run, created if it does not exist.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -49,13 +48,13 @@ class TensorBoard:
             from torch.utils.tensorboard import SummaryWriter
 
             os.makedirs(self.folder, exist_ok=True)
-            # Epochs from here on were written before if a run was interrupted after them.
+            # An interrupted run may have written epochs from here on.
             self._writer = SummaryWriter(self.folder, purge_step=epoch or None)
         for name, value in _values(history).items():
             self._writer.add_scalar(name, value, epoch)
 
     def close(self) -> None:
-        r"""Writes what is left."""
+        r"""Writes the remaining values."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
@@ -63,17 +62,11 @@ class TensorBoard:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
 def _values(history: History) -> dict[str, float]:
-    r"""The last epoch by name."""
     found = {"loss/train": history.train_loss[-1]}
     if history.val_loss:
         found |= {"loss/val": history.val_loss[-1], "score/val": history.val_score[-1]}

@@ -118,7 +118,7 @@ def test_settings_of_two_files_that_are_the_same_are_one_cell(tmp_path):
     (cell,) = json.loads(
         invoke("show", "--store", tmp_path, "--settings", "default", "--json").stdout
     )
-    assert cell["n"] == 2 and cell["settings_names"] == ["published", "default"]
+    assert cell["n"] == 2 and cell["settings_names"] == ["default", "published"]
 
 
 def test_data_of_one_name_are_told_apart(tmp_path):

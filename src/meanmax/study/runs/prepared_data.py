@@ -72,8 +72,7 @@ class DataCopies:
             dataset, _, data_hash = _loaded[ref]
             _write(dataset, data_hash, path)
             self._paths[ref] = str(path)
-        path = self._paths.get(ref)
-        return ref if path is None else dataclasses.replace(ref, copy=path)
+        return dataclasses.replace(ref, copy=self._paths[ref]) if ref in self._paths else ref
 
 
 @contextmanager

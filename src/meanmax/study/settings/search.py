@@ -1,4 +1,4 @@
-r"""Settings to be tried: as many for each method, drawn at random from a stated space."""
+r"""Random search of settings, with the same number of trials for each method."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.settings.settings import SettingsError, apply_rules, packaged, settings_for
 from meanmax.study.stats.comparison import BASELINE
 
-_DRAWS = 100  # of an aggregator's own settings, until they are new
+_DRAWS = 100  # attempts to draw settings of an aggregator that are new
 
 
 @dataclass(frozen=True)
 class Trial:
-    r"""One method with settings to be tried.
+    r"""One method with settings to try.
 
     Args:
-        number (int): From 0, which has the settings of the file.
+        number (int): From 0, the trial with the settings of the file.
         aggr (str): The aggregator.
         settings (dict): All settings of the run.
     """
@@ -37,17 +37,17 @@ class Trial:
 class Search:
     r"""A search for settings of one backbone on one data set.
 
-    The first trial of each method has the settings of the file. Then trial :math:`i` of every
-    method has the same draw of what concerns them all (widths, rates, dropout, decay), without
-    repetition, and a draw of its own of what concerns its aggregator. A larger budget has the
-    trials of a smaller one among its own.
+    The first trial of each method has the settings of the file. After that, trial :math:`i` of all
+    methods shares one draw, without repetition, of the settings that all of them have (width,
+    learning rate, dropout, weight decay), and has its own draw of the aggregator's settings. A
+    larger budget contains the trials of a smaller one.
 
     Args:
         backbone (str): The backbone.
         data (str): The data set.
         settings_name (str): The settings file to start from.
         budget (int): Trials of each method.
-        seed (int): Of the draws.
+        seed (int): The seed of the draws.
         fixed (mapping): Settings that are the same in all trials.
     """
 
@@ -81,7 +81,7 @@ class Search:
         return [Trial(number, aggr, settings) for number, settings in enumerate(found)]
 
     def _common(self) -> Sequence[dict[str, Any]]:
-        r"""What all methods share, for every trial but the first."""
+        r"""The settings that all methods share, for every trial but the first."""
         space = self.space(BASELINE)
         start = self._settings(BASELINE, {})
         combined = [dict(zip(space, v, strict=True)) for v in itertools.product(*space.values())]
@@ -100,18 +100,18 @@ class Search:
 
 
 SCORE, LOSS = "val_score", "val_loss"
-r"""The metrics that choose. No other is read here, least of all one of test nodes."""
+r"""The metrics that select a trial. No metric of test nodes is read here."""
 
 
 @dataclass(frozen=True)
 class Tried:
-    r"""What a trial came to.
+    r"""The outcome of a trial.
 
     Args:
         trial (Trial): The trial.
-        n (int): Runs that ended well.
-        failed (int): Runs that did not.
-        score (float): The mean validation score over splits, in percent; NaN if there is none.
+        n (int): Successful runs.
+        failed (int): Failed runs.
+        score (float): The mean validation score over splits, in percent; NaN without any.
         std (float): Its standard deviation; NaN for one split.
         loss (float): The mean validation loss.
     """
@@ -125,18 +125,14 @@ class Tried:
 
     def as_dict(self) -> dict[str, Any]:
         r"""Plain values."""
-        found: dict[str, Any] = json_safe({**vars(self), **vars(self.trial), "trial": None})
-        del found["trial"]
+        facts = {**vars(self), **vars(self.trial)}
+        del facts["trial"]
+        found: dict[str, Any] = json_safe(facts)
         return found
 
 
 def tried(trial: Trial, rows: Sequence[Row]) -> Tried:
-    r"""What a trial came to.
-
-    Args:
-        trial (Trial): The trial.
-        rows (sequence): Its runs, one for each split.
-    """
+    r"""The outcome of a trial, from its runs, one for each split."""
     good = [row for row in rows if row.status == "ok"]
     scores = [row.metrics[SCORE] for row in good]
     return Tried(
@@ -150,23 +146,20 @@ def tried(trial: Trial, rows: Sequence[Row]) -> Tried:
 
 
 def best(listed: Sequence[Tried]) -> Tried | None:
-    r"""The trial with the highest validation score, at equal ones that with the lowest loss, then
-    the earlier one. A trial of which a run failed cannot be chosen; :obj:`None` if none can.
-
-    Args:
-        listed (sequence): The trials of one method.
+    r"""The trial of a method with the highest validation score; at equal scores the one with the
+    lowest loss, then the earliest. Trials with a failed run are left out; :obj:`None` without any.
     """
     whole = [one for one in listed if one.n and not one.failed]
     return max(whole, key=lambda one: (one.score, -one.loss, -one.trial.number), default=None)
 
 
 def rules_text(search: Search, chosen: Mapping[str, Tried], splits: int) -> str:
-    r"""Chosen settings in the form of a settings file.
+    r"""The text of a settings file with the selected settings.
 
     Args:
         search (Search): The search.
-        chosen (mapping): The trial for each aggregator.
-        splits (int): How many splits chose it.
+        chosen (mapping): The trial of each aggregator.
+        splits (int): The number of splits.
     """
     lines = [
         f"# Chosen by validation score alone: {search.budget} settings of each method, the first "
@@ -184,12 +177,7 @@ def rules_text(search: Search, chosen: Mapping[str, Tried], splits: int) -> str:
 
 
 def settled(search: Search, trial: Trial) -> dict[str, Any]:
-    r"""The settings of a trial that were searched, or fixed for all trials.
-
-    Args:
-        search (Search): The search.
-        trial (Trial): One of its trials.
-    """
+    r"""The settings of a trial that were searched, or fixed for all trials."""
     names = {**search.space(trial.aggr), **search.fixed}
     return {name: trial.settings[name] for name in names if name in trial.settings}
 
