@@ -39,8 +39,8 @@ from meanmax.study.runs.plan import DataRef, Plan, check_methods
 from meanmax.study.runs.row import RunSpec, split_hash
 from meanmax.study.settings.settings import settings_for
 from meanmax.study.stats.cells import without_folder
-from meanmax.train.inputs import class_names_of
 from meanmax.train import Checkpoint, History, NodeClassifier
+from meanmax.train.inputs import class_names_of
 from meanmax.train.loop import OnEpoch
 from meanmax.train.tensorboard import TensorBoard
 
