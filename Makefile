@@ -42,11 +42,15 @@ gallery: $(STAMP) ## Draw docs/figures, what the runs of STORE allow
 	$(BIN)/python examples/path.py
 
 # Workers keep two threads each, since one thread would hide races; waiting threads sleep, not spin.
+# First the library's tests, with all imports of packages that only extras bring blocked, then the rest.
+PYTEST := OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -p tests.without_extras -n $(WORKERS)
 test: $(STAMP) ## Run the tests and the doctests
-	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	@failed=0; for part in library rest; do \
+	printf '==> tests: %s\n' $$part; $(PYTEST) --part $$part $(MARKED) $(ARGS) || failed=1; \
+	done; exit $$failed
 
-test-long: $(STAMP) ## Run the tests that take minutes as well
-	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n $(WORKERS) -m "not ray and not browser" $(ARGS)
+test-long: MARKED := -m "not ray and not browser"
+test-long: test ## Run the tests that take minutes as well
 
 test-ray: $(VENV)/.installed-ray ## Run the tests on a Ray cluster, after installing Ray into .venv
 	$(BIN)/python -m pytest -m ray $(ARGS) tests/ray

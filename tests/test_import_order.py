@@ -1,4 +1,7 @@
-"""Each part of meanmax imports only from the parts to its left."""
+"""Each part of meanmax imports only from the parts to its left, and the library never the study.
+
+The library is what a user imports; the study and the command are built on top of it.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -6,20 +9,9 @@ from pathlib import Path
 
 import pytest
 
-ORDER = (
-    "names",
-    "graph",
-    "ops",
-    "functional",
-    "aggr",
-    "nn",
-    "data",
-    "train",
-    "scale",
-    "study",
-    "cli",
-    "__main__",
-)
+from .without_extras import LIBRARY
+
+ORDER = (*LIBRARY, "study", "cli", "__main__")
 PACKAGE = Path(__file__).parents[1] / "src" / "meanmax"
 
 
@@ -52,6 +44,17 @@ def test_an_import_from_the_right_is_found(tmp_path, source):
     (found,) = offenders(package)
     assert found.startswith(f"meanmax/functional/lp.py:{2 + source.count(chr(10))}: ")
     assert found.endswith("'functional' may not import from 'nn', which stands to its right")
+
+
+@pytest.mark.parametrize("part", LIBRARY)
+@pytest.mark.parametrize("other", ["study", "cli"])
+def test_an_import_across_the_wall_is_found(tmp_path, part, other):
+    source = f"def f():\n    from meanmax.{other}.runs import row\n"
+    (found,) = offenders(fake_package(tmp_path, {f"{part}/file.py": source}))
+    assert found == (
+        f"meanmax/{part}/file.py:2: {part!r} may not import from {other!r}: the library never "
+        f"imports the study or the command"
+    )
 
 
 def test_imports_from_the_left_and_from_elsewhere_pass(tmp_path):
@@ -140,6 +143,8 @@ def objection(part: str, module: list[str], root: str) -> str | None:
     target = module[1]
     if target not in ORDER:
         return f"{target!r}, which is not in the order"
+    if part in LIBRARY and target not in LIBRARY:
+        return f"{target!r}: the library never imports the study or the command"
     if ORDER.index(target) > ORDER.index(part):
         return f"{target!r}, which stands to its right"
     return None

@@ -61,6 +61,7 @@ def test_what_exists_is_a_path_but_names_come_first(own, tmp_path, monkeypatch):
     assert own == ["mine", tmp_path / "karate"]
 
 
+@pytest.mark.extra
 def test_the_edges_of_ones_own_graph_may_keep_their_direction(tmp_path):
     (tmp_path / "nodes.csv").write_text("id,f,label\na,1,x\nb,2,y\n")
     (tmp_path / "edges.csv").write_text("source,target\na,b\n")

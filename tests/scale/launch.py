@@ -9,6 +9,7 @@ from multiprocessing.connection import wait
 import torch
 from torch.distributed import TCPStore
 
+import tests.without_extras  # noqa: F401 - ranks cannot import them either
 from meanmax.scale import joined_job
 
 

@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from meanmax import Graph
-from meanmax.scale import DistributedGraph, Halo, assign_metis
+from meanmax.scale import DistributedGraph, Halo, assign_blocks
 from tests.scale import work
 from tests.scale.launch import on_ranks
 from tests.scale.power_law import model_for, power_law
 
 GRAPH = power_law()
-PART = assign_metis(GRAPH, 2)
+PART = assign_blocks(GRAPH, 2)
 X = torch.randn(GRAPH.num_nodes, 6, generator=torch.Generator().manual_seed(0))
 HIDDEN, CLASSES, HEADS = 8, 3, 2
 

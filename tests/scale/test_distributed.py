@@ -10,7 +10,7 @@ from meanmax.data import load, make_split
 from meanmax.scale import (
     FolderError,
     Partition,
-    assign_metis,
+    assign_blocks,
     edge_cut,
     group_nodes,
     is_partition,
@@ -29,15 +29,15 @@ PARTS = 2
 
 @pytest.fixture
 def folder(tmp_path):
-    part = assign_metis(DATA.graph(), PARTS)
+    part = assign_blocks(DATA.graph(), PARTS)
     split = make_split(DATA, seed=0)
-    write_partition(tmp_path / "parts", DATA, split, part, PARTS, origin={}, method="metis")
+    write_partition(tmp_path / "parts", DATA, split, part, PARTS, origin={}, method="blocks")
     return tmp_path / "parts"
 
 
 def test_the_parts_together_are_the_whole(folder):
     graph, split = DATA.graph(), make_split(DATA, seed=0)
-    part = assign_metis(graph, PARTS)
+    part = assign_blocks(graph, PARTS)
     groups = group_nodes(part, graph.num_nodes, PARTS)
     parts = on_ranks(work.read_part, PARTS, folder)
     nodes = torch.from_numpy(groups.order)
@@ -105,10 +105,10 @@ def test_nothing_is_left_of_parts_that_could_not_be_written(tmp_path, monkeypatc
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np, "save", full)
-    part = assign_metis(DATA.graph(), PARTS)
+    part = assign_blocks(DATA.graph(), PARTS)
     with pytest.raises(OSError, match="No space left"):
         split = make_split(DATA, seed=0)
-        write_partition(tmp_path / "parts", DATA, split, part, PARTS, origin={}, method="metis")
+        write_partition(tmp_path / "parts", DATA, split, part, PARTS, origin={}, method="blocks")
     assert list(tmp_path.iterdir()) == []
 
 

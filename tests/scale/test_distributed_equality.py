@@ -72,6 +72,7 @@ def test_weights_of_edges_go_to_their_ranks():
     assert_equal(weighted, assign_blocks(graph, 2), 2, *problem(graph), cases)
 
 
+@pytest.mark.extra
 def test_sparse_features_stay_sparse_on_ranks():
     graph = power_law(120, 600)
     x, y, train = problem(graph, channels=150)
@@ -86,6 +87,7 @@ def test_sparse_features_stay_sparse_on_ranks():
             assert_close(grads, whole[1], case)
 
 
+@pytest.mark.extra
 @pytest.mark.long
 @pytest.mark.parametrize("size", [2, 4])
 def test_ranks_learn_the_same_on_a_larger_graph(size):
@@ -95,6 +97,7 @@ def test_ranks_learn_the_same_on_a_larger_graph(size):
     assert_equal(graph, assign_metis(graph, size), size, x.double(), y, train, ALL)
 
 
+@pytest.mark.extra
 @pytest.mark.long
 @pytest.mark.parametrize("size", [2, 4])
 @pytest.mark.parametrize("name", ["pubmed", "photo"])

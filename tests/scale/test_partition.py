@@ -11,7 +11,7 @@ from meanmax import Graph
 from meanmax.scale import PartitionError, assign_blocks, assign_metis, edge_cut
 from meanmax.scale.partition import ROW_COST, block_bounds
 
-BOTH = [assign_metis, assign_blocks]
+BOTH = [pytest.param(assign_metis, marks=pytest.mark.extra), assign_blocks]
 
 
 def cliques(count: int, size: int) -> Graph:
@@ -23,6 +23,7 @@ def cliques(count: int, size: int) -> Graph:
     return Graph.from_edge_index(edges, count * size)
 
 
+@pytest.mark.extra
 @pytest.mark.parametrize("parts", [2, 4, 12])
 def test_metis_finds_the_cliques(parts):
     pytest.importorskip("pymetis")
@@ -33,6 +34,7 @@ def test_metis_finds_the_cliques(parts):
     assert edge_cut(graph, part) == 2 * parts  # a ring is cut once for each part
 
 
+@pytest.mark.extra
 def test_the_seed_decides():
     pytest.importorskip("pymetis")
     graph = Graph.from_networkx(networkx.gnm_random_graph(300, 1500, seed=1))
@@ -41,6 +43,7 @@ def test_the_seed_decides():
     assert not torch.equal(first, assign_metis(graph, 10, seed=4))
 
 
+@pytest.mark.extra
 def test_metis_takes_a_directed_graph_as_undirected():
     pytest.importorskip("pymetis")
     edges = torch.tensor([[0, 1, 2, 0, 5, 6, 7, 5, 3, 3], [1, 2, 0, 3, 6, 7, 5, 8, 5, 3]])

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import pytest
 import torch
 
 from meanmax import NodeClassifier
@@ -77,6 +78,7 @@ def test_replicas_end_with_the_same_model_and_resume(tmp_path):
             assert before[1:] == after[1:]
 
 
+@pytest.mark.extra
 def test_the_command_under_torchrun(tmp_path):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
     command += ["2", "-m", "meanmax", "train", "--data", "karate", "--batches", "clusters"]

@@ -112,6 +112,7 @@ def test_downloads_into_the_cache_once(server, entry, empty_cache):
     assert entry.located() == empty_cache / "sub"
 
 
+@pytest.mark.extra
 def test_concurrent_fetches_download_once(server, entry, empty_cache):
     with ThreadPoolExecutor(6) as pool:
         found = list(pool.map(lambda _: contents("made-up"), range(6)))

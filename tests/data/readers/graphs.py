@@ -7,6 +7,7 @@ import networkx
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
+import pytest
 import torch
 from torch_geometric.data import Data
 
@@ -159,3 +160,11 @@ NAMED = {
 }
 NUMBERED = {"Data": data_file, "tensors": tensors_file}
 WRITERS = {**NAMED, **NUMBERED, "several": several_file}
+
+
+def with_marks(formats):
+    """Parameters of a test: of these formats, npz and torch's files need no package of an extra."""
+    free = ("npz", *NUMBERED, "several")
+    return [
+        name if name in free else pytest.param(name, marks=pytest.mark.extra) for name in formats
+    ]

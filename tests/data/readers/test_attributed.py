@@ -1,8 +1,12 @@
 """What other programs than networkx put into GraphML."""
 
+import pytest
+
 from meanmax.data.readers import check, read_own
 
 from . import graphs
+
+pytestmark = pytest.mark.extra  # tables, GraphML and JSON are read with packages of an extra
 
 YED = """<?xml version="1.0" encoding="UTF-8" standalone="no"?>
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns" xmlns:y="http://www.yworks.com/xml/graphml">

@@ -9,6 +9,8 @@ from click.testing import CliRunner
 from meanmax.cli import main
 from meanmax.data.readers import check
 
+pytestmark = pytest.mark.extra  # tables, GraphML and JSON are read with packages of an extra
+
 PAGE = Path(__file__).parents[3] / "docs" / "own-graphs.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 

@@ -63,7 +63,7 @@ def read_or_refuse(path):
     return True
 
 
-@pytest.mark.parametrize("format", graphs.WRITERS)
+@pytest.mark.parametrize("format", graphs.with_marks(graphs.WRITERS))
 def test_damaged_files(format, tmp_path):
     rng = random.Random(format)
     path = graphs.WRITERS[format](tmp_path)
@@ -80,7 +80,7 @@ def test_damaged_files(format, tmp_path):
     assert refused > ROUNDS // 10
 
 
-@pytest.mark.parametrize("format", graphs.WRITERS)
+@pytest.mark.parametrize("format", graphs.with_marks(graphs.WRITERS))
 def test_cut_off_files(format, tmp_path):
     path = graphs.WRITERS[format](tmp_path)
     for file in sorted(path.iterdir()) if path.is_dir() else [path]:
@@ -91,7 +91,7 @@ def test_cut_off_files(format, tmp_path):
         file.write_bytes(data)
 
 
-@pytest.mark.parametrize("format", graphs.WRITERS)
+@pytest.mark.parametrize("format", graphs.with_marks(graphs.WRITERS))
 def test_files_of_another_kind(format, tmp_path):
     path = graphs.WRITERS[format](tmp_path)
     target = path / "nodes.csv" if path.is_dir() else path
@@ -112,6 +112,7 @@ CELL = st.text(st.characters(codec="utf-8"), max_size=8) | st.sampled_from(
 TABLE = st.lists(st.lists(CELL, max_size=5).map(",".join), max_size=8).map("\n".join)
 
 
+@pytest.mark.extra
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
 @given(TABLE, TABLE)
 def test_any_text(tmp_path_factory, nodes, edges):

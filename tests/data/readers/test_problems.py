@@ -9,6 +9,8 @@ from meanmax.data.readers import DataProblem, OwnDataError, check, read_own
 
 from . import graphs
 
+pytestmark = pytest.mark.extra  # tables, GraphML and JSON are read with packages of an extra
+
 NODES = "id,f,label\na,1,x\nb,2,y\nc,3,x\n"
 EDGES = "source,target\na,b\nb,c\n"
 

@@ -8,7 +8,7 @@ from meanmax.data.readers import OwnDataError, check, read_own
 from . import graphs
 
 
-@pytest.mark.parametrize("format", [*graphs.NAMED, *graphs.NUMBERED])
+@pytest.mark.parametrize("format", graphs.with_marks([*graphs.NAMED, *graphs.NUMBERED]))
 def test_every_format_gives_the_same_graph(format, tmp_path):
     dataset = read_own({**graphs.NAMED, **graphs.NUMBERED}[format](tmp_path))
     assert dataset.name == "mine"
@@ -28,7 +28,7 @@ def test_every_format_gives_the_same_graph(format, tmp_path):
         assert dataset.class_names == ("0", "1")
 
 
-@pytest.mark.parametrize("format", graphs.NAMED)
+@pytest.mark.parametrize("format", graphs.with_marks(graphs.NAMED))
 def test_directed_keeps_the_direction(format, tmp_path):
     dataset = read_own(graphs.NAMED[format](tmp_path), directed=True)
     ends = {tuple(pair) for pair in dataset.edge_index.T.tolist()}
@@ -38,12 +38,14 @@ def test_directed_keeps_the_direction(format, tmp_path):
         assert ends == {(1, 0), (0, 2)}
 
 
+@pytest.mark.extra
 def test_load_takes_a_path(tmp_path):
     dataset = load(graphs.csv_folder(tmp_path))
     assert dataset.node_ids.tolist() == graphs.IDS
     assert load(str(tmp_path / "mine" / "edges.csv")).num_nodes == 4
 
 
+@pytest.mark.extra
 def test_links_of_older_networkx(tmp_path):
     dataset = read_own(graphs.node_link_file(tmp_path, edges="links"))
     assert dataset.edge_index.tolist() == graphs.EDGE_INDEX
@@ -70,6 +72,7 @@ def test_sparse_features_stay_sparse(tmp_path):
     assert dataset.x.to_dense().tolist() == [[0, 2, 0], [0, 0, 0], [3, 0, 0], [0, 0, 0]]
 
 
+@pytest.mark.extra
 def test_progress_ends_at_the_total(tmp_path):
     calls = []
     path = graphs.csv_folder(tmp_path)
@@ -86,6 +89,7 @@ def test_paths_that_lead_nowhere(name, tmp_path):
         read_own(tmp_path / name)
 
 
+@pytest.mark.extra
 def test_error_shows_the_first_problems(tmp_path):
     edges = "source,target\n" + "".join(f"nobody{n},ann\n" for n in range(9))
     path = graphs.csv_folder(tmp_path, edges=edges)
@@ -95,12 +99,14 @@ def test_error_shows_the_first_problems(tmp_path):
     assert len(caught.value.problems) == 9
 
 
+@pytest.mark.extra
 def test_check_of_a_good_graph_has_notes_only(tmp_path):
     problems = check(graphs.csv_folder(tmp_path))
     assert [problem.severity for problem in problems] == ["note"]
     assert "1 node without edges ('dan')" in problems[0].message
 
 
+@pytest.mark.extra
 def test_check_may_keep_directions(tmp_path):
     path = graphs.csv_folder(tmp_path, edges="source,target,weight\nann,bob,1\nbob,ann,2\n")
     said = [any("another weight" in problem.message for problem in check(path, directed=directed))

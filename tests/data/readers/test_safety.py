@@ -91,10 +91,10 @@ MALICIOUS = [
     data_with_an_object,
     data_in_the_old_format,
     pt_that_is_a_pickle,
-    json_that_is_a_pickle,
-    graphml_that_is_a_pickle,
-    csv_that_is_a_pickle,
-    parquet_that_is_a_pickle,
+    pytest.param(json_that_is_a_pickle, marks=pytest.mark.extra),
+    pytest.param(graphml_that_is_a_pickle, marks=pytest.mark.extra),
+    pytest.param(csv_that_is_a_pickle, marks=pytest.mark.extra),
+    pytest.param(parquet_that_is_a_pickle, marks=pytest.mark.extra),
 ]
 
 
@@ -112,6 +112,7 @@ def test_the_malicious_pickle_is_malicious(tmp_path):
     assert (tmp_path / "proof").exists()
 
 
+@pytest.mark.extra
 def test_parquet_with_a_pickled_type_runs_nothing(tmp_path):
     """Old versions of Arrow unpickled the parameters of Python extension types."""
     proof = tmp_path / "proof"
@@ -155,6 +156,7 @@ OTHER_FILE = """<?xml version="1.0"?>
 OTHER_TYPE = '<!DOCTYPE graphml SYSTEM "http://localhost/graphml.dtd"><graphml></graphml>'
 
 
+@pytest.mark.extra
 @pytest.mark.parametrize("text", [LAUGHS, OTHER_FILE, OTHER_TYPE])
 def test_document_types_are_refused(text, tmp_path):
     path = graphs.write(tmp_path, {"a.graphml": text}) / "a.graphml"
@@ -162,6 +164,7 @@ def test_document_types_are_refused(text, tmp_path):
         read_own(path)
 
 
+@pytest.mark.extra
 @pytest.mark.parametrize("name", ["nodes.csv.gz", "a.graphml.gz", "a.json.gz"])
 def test_a_packed_bomb_stops_early(name, tmp_path, monkeypatch):
     monkeypatch.setattr(problems, "memory", lambda: 1 << 20)
@@ -191,12 +194,14 @@ def test_an_array_that_claims_to_be_endless(tmp_path):
         read_own(path)
 
 
+@pytest.mark.extra
 def test_deep_json(tmp_path):
     path = graphs.write(tmp_path, {"a.json": "[" * 200_000}) / "a.json"
     with pytest.raises(OwnDataError, match="JSON"):
         read_own(path)
 
 
+@pytest.mark.extra
 @pytest.mark.parametrize("kind", ["attributes", "labels"])
 def test_tables_that_are_mostly_empty_stop_early(kind, tmp_path, monkeypatch):
     monkeypatch.setattr(problems, "memory", lambda: 1 << 22)
@@ -211,12 +216,14 @@ def test_tables_that_are_mostly_empty_stop_early(kind, tmp_path, monkeypatch):
         read_own(path)
 
 
+@pytest.mark.extra
 def test_endless_identifiers(tmp_path):
     path = graphs.csv_folder(tmp_path, f"id,f\na,1\n{'b' * 1001},1\n", "a,a\n")
     with pytest.raises(OwnDataError, match="nodes.csv:3: the identifier is longer than 1000"):
         read_own(path)
 
 
+@pytest.mark.extra
 def test_short_identifiers_beside_a_long_one_stop_early(tmp_path, monkeypatch):
     monkeypatch.setattr(problems, "memory", lambda: 1 << 22)
     rows = "".join(f"{number},1\n" for number in range(1000))
@@ -252,6 +259,7 @@ REPEATED = {
 }
 
 
+@pytest.mark.extra
 @pytest.mark.parametrize("kind", REPEATED)
 def test_parquet_of_one_repeated_value_stops_early(kind, tmp_path, monkeypatch):
     monkeypatch.setattr(problems, "memory", lambda: 1 << 22)

@@ -8,6 +8,8 @@ from meanmax.data.readers import OwnDataError, check, read_own, tables
 
 from . import graphs
 
+pytestmark = pytest.mark.extra  # tables, GraphML and JSON are read with packages of an extra
+
 PLAIN = "id,f,label\n0,1,a\n1,2,b\n2,3,a\n"
 TRIANGLE = [[1, 2, 0, 2, 0, 1], [0, 0, 1, 1, 2, 2]]
 
