@@ -147,10 +147,7 @@ def run_missing(
 def run_bar(total: int, done: int, score: str = "test") -> Iterator[Callable[[Row], None]]:
     r"""Yields a function to call with each new row.
 
-    Args:
-        total (int): All runs.
-        done (int): Those that are stored already.
-        score (str, optional): The score to show. (default: :obj:`"test"`)
+    :obj:`done`: those that are stored already. :obj:`score`: the score to show.
     """
     start, made = time.monotonic(), 0
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())

@@ -16,23 +16,14 @@ WIDTH = 130
 
 @dataclass(frozen=True)
 class Grid:
-    r"""Headings and cells between a title and a caption.
+    r"""Headings and cells between a title and a caption."""
 
-    Args:
-        title (str): What it shows; may be empty.
-        headings (sequence): One for each column.
-        rows (list): Cells, which may have several lines.
-        left (sequence): The headings of columns that are text, not numbers.
-        caption (str): How to read it. (default: none)
-        lines (bool): Whether rows are separated by lines. (default: :obj:`False`)
-    """
-
-    title: str
-    headings: Sequence[str]
-    rows: list[list[str]]
-    left: Sequence[str] = ()
-    caption: str = ""
-    lines: bool = False
+    title: str  # what it shows; may be empty
+    headings: Sequence[str]  # one for each column
+    rows: list[list[str]]  # Cells, which may have several lines
+    left: Sequence[str] = ()  # the headings of columns that are text, not numbers
+    caption: str = ""  # how to read it; by default none
+    lines: bool = False  # whether rows are separated by lines
 
     def for_terminal(self) -> Group:
         r"""A framed table; title and caption are lines of their own, which a narrow table would

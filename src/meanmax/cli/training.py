@@ -171,9 +171,7 @@ def train_in_batches(request: TrainRequest, batches: Batches) -> dict[str, Any] 
     r"""Trains in batches, in this process or with the others of torchrun, and saves the model; the
     facts to print, on the first process only.
 
-    Args:
-        request (TrainRequest): What to train.
-        batches (Batches): How batches are made.
+    :obj:`batches`: how batches are made.
     """
     under_torchrun = "RANK" in os.environ
     processes = _one_job(request.state) if under_torchrun else nullcontext(None)
@@ -337,8 +335,7 @@ def _one_job(state: Path) -> Iterator[Job]:
 def report_failures(state: Path) -> Iterator[None]:
     r"""Ends with one clear line when another rank, or the launcher, ends the job.
 
-    Args:
-        state (Path): The file of the checkpoint.
+    :obj:`state`: the file of the checkpoint.
     """
 
     def stopped(*_: object) -> None:

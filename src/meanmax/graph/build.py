@@ -99,26 +99,16 @@ def _transpose_with_scipy(ptr: Tensor, index: Tensor, size: int) -> tuple[Tensor
 @final
 @dataclass(frozen=True, eq=False)
 class Structure:
-    r"""Edges grouped by target, and the node ranges of the graphs they belong to.
+    r"""Edges grouped by target, and the node ranges of the graphs they belong to."""
 
-    Args:
-        num_src (int): The number of source nodes.
-        num_dst (int): The number of target nodes.
-        rowptr (Tensor): The first edge of each target, :obj:`[num_dst + 1]`.
-        col (Tensor): The source of each edge, :obj:`[num_edges]`.
-        perm (Tensor, optional): The given position of each edge, :obj:`[num_edges]`, or
-            :obj:`None` if edges were given in this order.
-        src_ptr (Tensor): The first source node of each graph, :obj:`[num_graphs + 1]`.
-        dst_ptr (Tensor): The first target node of each graph, :obj:`[num_graphs + 1]`.
-    """
-
-    num_src: int
-    num_dst: int
-    rowptr: Tensor
-    col: Tensor
+    num_src: int  # the number of source nodes
+    num_dst: int  # the number of target nodes
+    rowptr: Tensor  # the first edge of each target, [num_dst + 1]
+    col: Tensor  # the source of each edge, [num_edges]
+    # The given position of each edge, [num_edges], or None if edges were given in this order
     perm: Tensor | None
-    src_ptr: Tensor
-    dst_ptr: Tensor
+    src_ptr: Tensor  # the first source node of each graph, [num_graphs + 1]
+    dst_ptr: Tensor  # the first target node of each graph, [num_graphs + 1]
 
     @cached_property
     def csc(self) -> Csc:

@@ -184,23 +184,14 @@ class PyGBaseline(LayerStack):
 
 @dataclass(frozen=True)
 class PyGLayerPlan:
-    r"""What a layer of a baseline is built from.
+    r"""What a layer of a baseline is built from."""
 
-    Args:
-        in_channels (int): Channels of the input.
-        out_channels (int): Channels of the output, all heads together.
-        hidden (int): The width of hidden layers, for layers that have an MLP.
-        heads (int): The number of heads.
-        dropout (float): Dropout of attention.
-        aggr (Aggregation, optional): The aggregation; :obj:`None` for the layer's own.
-    """
-
-    in_channels: int
-    out_channels: int
-    hidden: int
+    in_channels: int  # channels of the input
+    out_channels: int  # channels of the output, all heads together
+    hidden: int  # the width of hidden layers, for layers that have an MLP
     heads: int
-    dropout: float
-    aggr: Aggregation | None
+    dropout: float  # dropout of attention
+    aggr: Aggregation | None  # the aggregation; None for the layer's own
 
     @property
     def options(self) -> dict[str, Any]:

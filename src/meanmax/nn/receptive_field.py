@@ -16,46 +16,30 @@ WORTH = 0.8  # of the edges: where more are needed, nothing is gained
 
 
 class Needs(NamedTuple):
-    r"""What a layer takes in for each of its outputs.
+    r"""What a layer takes in for each of its outputs."""
 
-    Args:
-        reach (int): From how many steps away an output comes.
-        every (bool): Whether its formula needs the features of all nodes.
-    """
-
-    reach: int
-    every: bool
+    reach: int  # from how many steps away an output comes
+    every: bool  # whether its formula needs the features of all nodes
 
 
 class Stage(NamedTuple):
-    r"""What one layer runs on.
+    r"""What one layer runs on."""
 
-    Args:
-        graph (Graph): The graph, of the nodes below.
-        nodes (Tensor): The nodes whose features go in, ascending.
-        kept (Tensor): The rows of its output that are needed: the nodes of the next stage, at last
-            the nodes that were asked for.
-    """
-
-    graph: Graph
-    nodes: Tensor
+    graph: Graph  # the graph, of the nodes below
+    nodes: Tensor  # the nodes whose features go in, ascending
+    # The rows of its output that are needed: the nodes of the next stage, at last the nodes that
+    # were asked for
     kept: Tensor
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Field:
-    r"""The receptive field of some nodes: what each layer of a model runs on for their outputs.
+    r"""The receptive field of some nodes: what each layer of a model runs on for their outputs."""
 
-    Args:
-        whole (Graph): The graph that it is taken from.
-        stages (sequence): One for each layer.
-        needs (tuple): What the layers were taken to need.
-    """
-
-    whole: Graph
-    stages: Sequence[Stage]
-    needs: tuple[Needs, ...]
+    whole: Graph  # the graph that it is taken from
+    stages: Sequence[Stage]  # one for each layer
+    needs: tuple[Needs, ...]  # what the layers were taken to need
 
     @property
     def nodes(self) -> Tensor:

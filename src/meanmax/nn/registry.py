@@ -57,29 +57,17 @@ LAYER_OPTIONS = tuple(LayerOptions.__dataclass_fields__)
 
 @dataclass(frozen=True)
 class LayerPlan:
-    r"""What a layer of a model is built from.
+    r"""What a layer of a model is built from."""
 
-    Args:
-        in_channels (int): Channels of the input.
-        out_channels (int): Channels of the output, all heads together if they are concatenated.
-        hidden (int): The width of hidden layers, for layers that have an MLP.
-        heads (int): The number of heads.
-        concat (bool): Whether heads are concatenated, else averaged.
-        aggr (str or LearnableAggregation, optional): The aggregation.
-        dropout (float): Dropout of attention, or of the masked input.
-        order (str): The order of transform and aggregation.
-        options (LayerOptions): The backbone's own options.
-    """
-
-    in_channels: int
-    out_channels: int
-    hidden: int
+    in_channels: int  # channels of the input
+    out_channels: int  # channels of the output, all heads together if they are concatenated
+    hidden: int  # the width of hidden layers, for layers that have an MLP
     heads: int
-    concat: bool
-    aggr: Aggr
-    dropout: float
-    order: Order
-    options: LayerOptions
+    concat: bool  # whether heads are concatenated, else averaged
+    aggr: Aggr  # the aggregation
+    dropout: float  # dropout of attention, or of the masked input
+    order: Order  # the order of transform and aggregation
+    options: LayerOptions  # the backbone's own options
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -90,25 +78,15 @@ class LayerPlan:
 
 @dataclass(frozen=True)
 class Backbone:
-    r"""One architecture.
+    r"""One architecture."""
 
-    Args:
-        layer (callable): Builds a layer from its plan.
-        options (tuple): The fields of :class:`LayerOptions` that it has.
-        activation (str): The activation of hidden layers.
-        heads (int): The usual number of heads; 0 for layers without heads.
-        drops_input (bool): Whether the layer applies dropout to its input itself.
-        order (str): The default order of transform and aggregation.
-        form (str): The form of a polynomial or softmax given by name.
-    """
-
-    layer: Callable[[LayerPlan], Module]
-    options: tuple[str, ...] = ()
-    activation: Activation = "relu"
-    heads: int = 0
-    drops_input: bool = False
-    order: Order = "transform-first"
-    form: Form = "weighted"
+    layer: Callable[[LayerPlan], Module]  # builds a layer from its plan
+    options: tuple[str, ...] = ()  # the fields of LayerOptions that it has
+    activation: Activation = "relu"  # the activation of hidden layers
+    heads: int = 0  # the usual number of heads; 0 for layers without heads
+    drops_input: bool = False  # whether the layer applies dropout to its input itself
+    order: Order = "transform-first"  # the default order of transform and aggregation
+    form: Form = "weighted"  # the form of a polynomial or softmax given by name
 
 
 def _gcn(plan: LayerPlan) -> Module:

@@ -38,15 +38,10 @@ def peers_needed() -> Iterator[None]:
 
 @dataclass
 class Traffic:
-    r"""What was sent so far.
+    r"""What was sent so far."""
 
-    Args:
-        rows (int): Rows sent to other ranks, forward and backward.
-        bytes (int): Their size.
-    """
-
-    rows: int = 0
-    bytes: int = 0
+    rows: int = 0  # rows sent to other ranks, forward and backward
+    bytes: int = 0  # their size
 
 
 @final

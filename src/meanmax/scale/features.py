@@ -42,14 +42,9 @@ class FeatureRows(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class DenseRows:
-    r"""Dense rows.
+    r"""Dense rows."""
 
-    Args:
-        array (ndarray): :obj:`[num_nodes, num_features]`, floating-point; may be mapped from a
-            file.
-    """
-
-    array: Array
+    array: Array  # [num_nodes, num_features], floating-point; may be mapped from a file
     is_sparse = False
 
     @property
@@ -68,14 +63,9 @@ class DenseRows:
 
 @dataclass(frozen=True, eq=False)
 class SparseRows:
-    r"""Sparse rows.
+    r"""Sparse rows."""
 
-    Args:
-        entries (CsrEdges): From features to nodes, with the stored values as weights.
-        num_features (int): The number of features.
-    """
-
-    entries: CsrEdges
+    entries: CsrEdges  # from features to nodes, with the stored values as weights
     num_features: int
     is_sparse = True
 
@@ -101,15 +91,10 @@ class SparseRows:
 
 @dataclass(frozen=True, eq=False)
 class ScaledRows:
-    r"""FeatureRows that are brought to a scale as they are read.
+    r"""FeatureRows that are brought to a scale as they are read."""
 
-    Args:
-        rows (FeatureRows): What is read.
-        scaling (Scaling): The scale.
-    """
-
-    rows: FeatureRows
-    scaling: Scaling
+    rows: FeatureRows  # what is read
+    scaling: Scaling  # the scale
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -141,15 +126,10 @@ def rows_of(x: Features) -> FeatureRows:
 
 @dataclass(frozen=True, eq=False)
 class RowSummary:
-    r"""Facts about all rows of features, computed a block of rows at a time when first needed.
+    r"""Facts about all rows of features, computed a block of rows at a time when first needed."""
 
-    Args:
-        rows (FeatureRows): The features.
-        memory (int): About how many bytes a block may take.
-    """
-
-    rows: FeatureRows
-    memory: int
+    rows: FeatureRows  # the features
+    memory: int  # about how many bytes a block may take
 
     @cached_property
     def minimum(self) -> Tensor:

@@ -31,42 +31,25 @@ CHUNK = 1 << 22
 
 @dataclass(frozen=True)
 class ArrayFacts:
-    r"""One array.
+    r"""One array."""
 
-    Args:
-        dtype (str): Its type, as numpy writes it.
-        shape (tuple): Its sizes.
-        sha256 (str): Of the whole file.
-    """
-
-    dtype: str
-    shape: tuple[int, ...]
-    sha256: str
+    dtype: str  # its type, as numpy writes it
+    shape: tuple[int, ...]  # its sizes
+    sha256: str  # of the whole file
 
 
 @dataclass(frozen=True)
 class Manifest:
-    r"""What a graph folder holds.
+    r"""What a graph folder holds."""
 
-    Args:
-        name (str): What the graph is called.
-        num_nodes (int): Its nodes.
-        num_edges (int): Its edges; an undirected one counts twice.
-        num_features (int): Channels of the features.
-        class_names (tuple): The names of classes, or of labels.
-        multilabel (bool): Whether a node has several labels.
-        about (dict): Where it comes from.
-        arrays (dict): Its arrays by name.
-    """
-
-    name: str
+    name: str  # what the graph is called
     num_nodes: int
-    num_edges: int
-    num_features: int
-    class_names: tuple[str, ...]
-    multilabel: bool
-    about: dict[str, Any] = field(default_factory=dict)
-    arrays: dict[str, ArrayFacts] = field(default_factory=dict)
+    num_edges: int  # its edges; an undirected one counts twice
+    num_features: int  # channels of the features
+    class_names: tuple[str, ...]  # the names of classes, or of labels
+    multilabel: bool  # whether a node has several labels
+    about: dict[str, Any] = field(default_factory=dict)  # where it comes from
+    arrays: dict[str, ArrayFacts] = field(default_factory=dict)  # its arrays by name
 
     @property
     def fingerprint(self) -> str:

@@ -36,19 +36,12 @@ OnRows = Callable[[int], None]
 
 @dataclass(frozen=True, eq=False)
 class Passes:
-    r"""Passes over all nodes, with results in scratch space.
+    r"""Passes over all nodes, with results in scratch space."""
 
-    Args:
-        blocks (GraphBlocks): Makes the views of blocks.
-        scratch (ScratchSpace): Holds results.
-        memory (int): About how many bytes the arrays of one block may take.
-        on_rows (callable, optional): Called with the number of rows after each block.
-    """
-
-    blocks: GraphBlocks
-    scratch: ScratchSpace
-    memory: int
-    on_rows: OnRows | None = None
+    blocks: GraphBlocks  # makes the views of blocks
+    scratch: ScratchSpace  # holds results
+    memory: int  # about how many bytes the arrays of one block may take
+    on_rows: OnRows | None = None  # called with the number of rows after each block
 
     def layer(
         self, layer: Conv, x: FeatureRows, finish: Callable[[Tensor, Features], Tensor], width: int

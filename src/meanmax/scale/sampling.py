@@ -26,15 +26,10 @@ HOP_STRIDE = 0x632BE59BD9B4E019
 
 @dataclass(frozen=True, eq=False)
 class SampledGraph:
-    r"""A drawn graph.
+    r"""A drawn graph."""
 
-    Args:
-        graph (Graph): Its nodes begin with the seeds.
-        nodes (ndarray): The number of each node in the whole graph, int64.
-    """
-
-    graph: Graph
-    nodes: Array
+    graph: Graph  # its nodes begin with the seeds
+    nodes: Array  # the number of each node in the whole graph, int64
 
 
 class NeighbourSampler:
@@ -123,13 +118,10 @@ LARGEST = 2**62
 @final
 @dataclass(frozen=True)
 class Draws:
-    r"""Draws the batches of an epoch from PyTorch's generator, the same on every replica.
+    r"""Draws the batches of an epoch from PyTorch's generator, the same on every replica."""
 
-    Args:
-        job (Job, optional): The processes that train one model together, each on its share of the
-            batches. (default: this process alone)
-    """
-
+    # The processes that train one model together, each on its share of the batches; by default this
+    # process alone
     job: Job | None = None
 
     def generator(self) -> Generator:
@@ -153,12 +145,9 @@ class Draws:
 class Replicas:
     r"""Processes that hold the same model and train it on different batches: losses and gradients
     are averaged. It is a :class:`~meanmax.train.communicator.Communicator`, for training.
-
-    Args:
-        job (Job): The processes.
     """
 
-    job: Job
+    job: Job  # the processes
 
     @property
     def rank(self) -> int:

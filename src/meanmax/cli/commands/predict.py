@@ -121,10 +121,8 @@ def prediction_columns(
 def write_predictions(path: Path, columns: dict[str, np.ndarray]) -> None:
     r"""Writes a table, completely or not at all.
 
-    Args:
-        path (Path): A file that ends with one of :obj:`SUFFIXES`. Probabilities have six digits in
-            csv, and are float32 in parquet.
-        columns (dict): Columns of equal length by name.
+    :obj:`path`: a file that ends with one of :obj:`SUFFIXES`. Probabilities have six digits in csv,
+    and are float32 in parquet. :obj:`columns`: columns of equal length by name.
     """
     from meanmax.data.files import atomic_write
 

@@ -9,40 +9,22 @@ AMAZON_FILE = "amazon_electronics_computers.npz"
 
 @dataclass(frozen=True)
 class BenchSettings:
-    r"""The options of :obj:`meanmax bench`.
+    r"""The options of :obj:`meanmax bench`."""
 
-    Args:
-        nodes (int, optional): Nodes of the power-law graph. (default: :obj:`13_752`)
-        edges (int, optional): Its edges, self-loops counted. (default: :obj:`505_000`)
-        channels (int, optional): The number of channels. (default: :obj:`64`)
-        dtype (str, optional): The type of the features. (default: :obj:`"float32"`)
-        repeats (int, optional): Rounds of timing. (default: :obj:`15`)
-        budget (float, optional): Seconds of timed calls after which a competitor leaves the
-            rounds. (default: :obj:`10.0`)
-        threads (int, optional): The number of threads. (default: :obj:`2`)
-        seed (int, optional): The seed of graph and features. (default: :obj:`0`)
-        data_dir (str, optional): The folder of the real graph. (default: :obj:`None`)
-        sweep (bool, optional): Whether to time several sizes. (default: :obj:`False`)
-        max_edges (int, optional): The largest size of the sweep. (default: :obj:`10_000_000`)
-        cold (bool, optional): Whether to time first calls. (default: :obj:`False`)
-        measure_memory (bool, optional): Whether to measure memory. (default: :obj:`True`)
-        quick (bool, optional): Whether the sizes are for trying only. (default: :obj:`False`)
-    """
-
-    nodes: int = 13_752
-    edges: int = 505_000
+    nodes: int = 13_752  # nodes of the power-law graph
+    edges: int = 505_000  # its edges, self-loops counted
     channels: int = 64
-    dtype: str = "float32"
-    repeats: int = 15
-    budget: float = 10.0
+    dtype: str = "float32"  # the type of the features
+    repeats: int = 15  # rounds of timing
+    budget: float = 10.0  # seconds of timed calls after which a competitor leaves the rounds
     threads: int = 2
-    seed: int = 0
-    data_dir: str | None = None
-    sweep: bool = False
-    max_edges: int = 10_000_000
-    cold: bool = False
+    seed: int = 0  # the seed of graph and features
+    data_dir: str | None = None  # the folder of the real graph
+    sweep: bool = False  # whether to time several sizes
+    max_edges: int = 10_000_000  # the largest size of the sweep
+    cold: bool = False  # whether to time first calls
     measure_memory: bool = True
-    quick: bool = False
+    quick: bool = False  # whether the sizes are for trying only
 
     def resolved(self) -> BenchSettings:
         r"""The settings that are run: at :obj:`quick`, small sizes in place of those given."""

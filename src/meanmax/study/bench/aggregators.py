@@ -97,10 +97,8 @@ def run_bench(
 ) -> dict[str, Any]:
     r"""Measures everything that the settings ask for.
 
-    Args:
-        settings (BenchSettings): What to measure.
-        progress (callable, optional): Called with a title and a number of steps before each part;
-            what it returns is called after each step. (default: shows nothing)
+    :obj:`settings`: what to measure. :obj:`progress`: called with a title and a number of steps
+    before each part; what it returns is called after each step; by default shows nothing.
     """
     settings = settings.resolved()
     real, note = find_amazon(Path(settings.data_dir) if settings.data_dir else None)
@@ -233,11 +231,7 @@ def measure_peaks(
 
 
 def cold_start(threads: int) -> dict[str, Any]:
-    r"""First calls with an empty compilation cache, then in a new process with the filled one.
-
-    Args:
-        threads (int): The number of threads.
-    """
+    r"""First calls with an empty compilation cache, then in a new process with the filled one."""
     with tempfile.TemporaryDirectory(prefix="meanmax-cold-") as folder:
         env, request = {"NUMBA_CACHE_DIR": folder}, {"threads": threads}
         runs = {

@@ -83,18 +83,12 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Competitor:
-    r"""Something to time.
+    r"""Something to time."""
 
-    Args:
-        name (str): The key in the results.
-        label (str): What tables call it.
-        prepare (callable): Makes the closures of both passes from the inputs. The forward pass
-            records nothing for a backward pass; the backward pass gives the gradients of features
-            and parameter.
-    """
-
-    name: str
-    label: str
+    name: str  # the key in the results
+    label: str  # what tables call it
+    # Makes the closures of both passes from the inputs. The forward pass records nothing for a
+    # backward pass; the backward pass gives the gradients of features and parameter
     prepare: Callable[[Inputs], Passes]
 
     @property

@@ -41,22 +41,13 @@ class GraphError(ValueError):
 
 @dataclass(frozen=True)
 class GraphSource:
-    r"""Where a graph comes from, in plain values that another process can rebuild it from.
+    r"""Where a graph comes from, in plain values that another process can rebuild it from."""
 
-    Args:
-        name (str): What tables call it.
-        num_nodes (int, optional): The number of nodes to generate. (default: :obj:`0`)
-        num_edges (int, optional): The number of edges to generate, self-loops and both directions
-            counted. (default: :obj:`0`)
-        seed (int, optional): The seed to generate it with. (default: :obj:`0`)
-        path (str, optional): The file to read instead. (default: :obj:`None`)
-    """
-
-    name: str
-    num_nodes: int = 0
-    num_edges: int = 0
-    seed: int = 0
-    path: str | None = None
+    name: str  # what tables call it
+    num_nodes: int = 0  # the number of nodes to generate
+    num_edges: int = 0  # the number of edges to generate, self-loops and both directions counted
+    seed: int = 0  # the seed to generate it with
+    path: str | None = None  # the file to read instead
 
     def load(self) -> Graph:
         r"""Generates or reads the graph, with self-loops and symmetric normalisation."""
@@ -72,10 +63,7 @@ def power_law_graph(num_nodes: int, num_edges: int, seed: int = 0) -> Graph:
     :math:`(i + 10)^{-1/(2.5 - 1)}` (Chung and Lu), then nodes are renumbered at random. Every
     node has a self-loop. The graph has one edge fewer where an odd one is left over.
 
-    Args:
-        num_nodes (int): The number of nodes.
-        num_edges (int): The number of edges, self-loops and both directions counted.
-        seed (int, optional): The seed. (default: :obj:`0`)
+    :obj:`num_edges`: the number of edges, self-loops and both directions counted.
 
     Example:
         >>> power_law_graph(100, 700)
@@ -112,8 +100,7 @@ def find_amazon(folder: Path | None) -> tuple[GraphSource | None, str]:
 def read_amazon_graph(path: Path) -> Graph:
     r"""Reads the graph of a file in gnn-benchmark's format, undirected and unweighted.
 
-    Args:
-        path (Path): The :obj:`.npz` file. Nothing in it is unpickled.
+    :obj:`path`: the :obj:`.npz` file. Nothing in it is unpickled.
     """
     try:
         matrix = read_matrix(path.read_bytes(), "adj", path.name).tocoo()

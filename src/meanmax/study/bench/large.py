@@ -24,30 +24,19 @@ from meanmax.study.bench.measure import PrivatePeak, run_child
 
 @dataclass(frozen=True)
 class LargeCase:
-    r"""One aggregator on one graph folder.
+    r"""One aggregator on one graph folder."""
 
-    Args:
-        folder (str): The graph folder; scratch files are created beside it.
-        aggr (str): The aggregator, in both layers.
-        backbone (str, optional): The layers. (default: :obj:`"gcn"`)
-        hidden (int, optional): Channels of hidden layer and output. (default: :obj:`32`)
-        limit (int, optional): Bytes of data that an inference process may have (RLIMIT_DATA),
-            Python and PyTorch included; 0 for no limit. (default: 4 GiB)
-        memory (int, optional): Bytes that the arrays of a block may take. (default: 1 GiB)
-        steps (int, optional): Timed training steps, after one that is not. (default: :obj:`3`)
-        threads (int, optional): Threads. (default: :obj:`2`)
-        seed (int, optional): The seed of the weights. (default: :obj:`0`)
-    """
-
-    folder: str
-    aggr: str
-    backbone: str = "gcn"
-    hidden: int = 32
+    folder: str  # the graph folder; scratch files are created beside it
+    aggr: str  # the aggregator, in both layers
+    backbone: str = "gcn"  # the layers
+    hidden: int = 32  # channels of hidden layer and output
+    # Bytes of data that an inference process may have (RLIMIT_DATA), Python and PyTorch included; 0
+    # for no limit; by default 4 GiB
     limit: int = 4 << 30
-    memory: int = 1 << 30
-    steps: int = 3
+    memory: int = 1 << 30  # bytes that the arrays of a block may take; by default 1 GiB
+    steps: int = 3  # timed training steps, after one that is not
     threads: int = 2
-    seed: int = 0
+    seed: int = 0  # the seed of the weights
 
     def model(self, features: int, **options: Any) -> NodeModel:
         r"""The two layers."""

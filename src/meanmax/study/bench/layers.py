@@ -25,22 +25,13 @@ from meanmax.study.runs.machine import machine_facts, num_threads
 
 @dataclass(frozen=True)
 class Shape:
-    r"""The sizes of a data set.
+    r"""The sizes of a data set."""
 
-    Args:
-        name (str): The data set it resembles.
-        nodes (int): Nodes.
-        edges (int): Edges, both directions counted, without self-loops.
-        features (int): Feature channels.
-        filled (float): The share of features that are not 0.
-        classes (int): Classes.
-    """
-
-    name: str
+    name: str  # the data set it resembles
     nodes: int
-    edges: int
-    features: int
-    filled: float
+    edges: int  # Edges, both directions counted, without self-loops
+    features: int  # feature channels
+    filled: float  # the share of features that are not 0
     classes: int
 
     def shrunk(self, factor: int) -> Shape:
@@ -95,19 +86,12 @@ Epoch = Callable[[], object]
 
 @dataclass(frozen=True)
 class Trainee:
-    r"""A model to train for an epoch.
+    r"""A model to train for an epoch."""
 
-    Args:
-        name (str): The key in the results.
-        label (str): What tables call it.
-        baseline (str, optional): The same model with the linear aggregation, or on dense input.
-        prepare (callable): Makes the epoch from a data.
-    """
-
-    name: str
-    label: str
-    baseline: str | None
-    prepare: Callable[[EpochData], Epoch]
+    name: str  # the key in the results
+    label: str  # what tables call it
+    baseline: str | None  # the same model with the linear aggregation, or on dense input
+    prepare: Callable[[EpochData], Epoch]  # makes the epoch from a data
 
 
 def _epoch(model: Module, run: Callable[[], Any], data: EpochData) -> Epoch:
@@ -247,10 +231,8 @@ def run_layers(
 ) -> dict[str, Any]:
     r"""Measures epochs on every shape, and the memory of layers.
 
-    Args:
-        settings (BenchSettings): Repeats, budget, threads and seed; :obj:`quick` shrinks all
-            graphs.
-        progress (callable, optional): See :func:`meanmax.study.bench.aggregators.run_bench`.
+    :obj:`settings`: Repeats, budget, threads and seed; :obj:`quick` shrinks all graphs.
+    :obj:`progress`: see :func:`meanmax.study.bench.aggregators.run_bench`.
     """
     settings = settings.resolved()
     result: dict[str, Any] = {
@@ -323,10 +305,8 @@ def layer_memory(threads: int, seed: int, shrink: int) -> list[dict[str, Any]] |
     r"""Peak bytes of a forward and backward pass of every layer and aggregator, beside those of the
     layer's own aggregation; :obj:`None` where the system cannot measure them.
 
-    Args:
-        threads (int): The number of threads.
-        seed (int): The seed of graph and features.
-        shrink (int): The factor by which graphs are smaller than their real sizes.
+    :obj:`seed`: the seed of graph and features. :obj:`shrink`: the factor by which graphs are
+    smaller than their real sizes.
     """
     request = {"threads": threads, "seed": seed, "shrink": shrink}
     measured: list[dict[str, Any]] | None

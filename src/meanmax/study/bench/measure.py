@@ -40,15 +40,10 @@ SEPARATE_ARRAYS = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": 
 
 @dataclass
 class Timing:
-    r"""The seconds that the calls of one case took, or the error that ended it.
+    r"""The seconds that the calls of one case took, or the error that ended it."""
 
-    Args:
-        seconds (list, optional): One entry per call. (default: :obj:`[]`)
-        error (str, optional): Why there are no (more) calls. (default: :obj:`None`)
-    """
-
-    seconds: list[float] = field(default_factory=list)
-    error: str | None = None
+    seconds: list[float] = field(default_factory=list)  # one entry per call
+    error: str | None = None  # why there are no (more) calls
 
     @property
     def median_ms(self) -> float | None:
