@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from meanmax.study.runs.row import Row
 from meanmax.study.settings.settings import SettingsError, read_rules, settings_for
 
 
@@ -69,3 +70,7 @@ def test_the_former_name_of_the_default_settings_is_known(written):
     new = settings_for("default", "gcn", "lp", "wine")
     assert settings_for("tuned", "gcn", "lp", "wine") == new
     assert settings_for(written('base = "tuned"\n'), "gcn", "lp", "wine") == new
+    facts = {"status": "ok", "settings_name": "tuned", "key": "k", "data": "wine", "data_hash": "d"}
+    facts |= {"split": "random", "split_seed": 0, "split_hash": "s", "seed": 0, "settings": new}
+    row = Row.from_dict({**facts, "backbone": "gcn", "aggr": "lp"})
+    assert row.settings_name == "default"
