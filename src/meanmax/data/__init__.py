@@ -24,16 +24,11 @@ __all__ = [
 
 # Imported at first use: the catalogue and the files of a store need no PyTorch. No module of the
 # package may have the name of something in this list, since importing it would replace that.
-_MODULES = {
+_MODULES = dict.fromkeys(__all__, "dataset") | {
     "CATALOG": "fetch.catalog",
     "DataError": "files",
-    "Dataset": "dataset",
-    "Split": "dataset",
-    "Statistics": "dataset",
-    "fingerprint": "dataset",
     "load": "loading",
     "make_split": "splits",
-    "statistics": "dataset",
 }
 
 

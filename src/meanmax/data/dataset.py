@@ -134,9 +134,7 @@ class Dataset:
     @cached_property
     def labelled(self) -> Tensor:
         r"""Which nodes have a label, bool, :obj:`[num_nodes]`."""
-        if self.y.dim() == 1:
-            return self.y >= 0
-        return ~self.y.isnan().any(dim=1)
+        return self.y >= 0 if self.y.dim() == 1 else ~self.y.isnan().any(dim=1)
 
     @property
     def graph_id(self) -> Tensor:
@@ -213,26 +211,24 @@ def fingerprint(dataset: Dataset) -> str:
     Args:
         dataset (Dataset): Any data set.
     """
+    source, target = dataset.edge_index.numpy()
+    same, after = target[1:] == target[:-1], target[1:] > target[:-1]
+    is_sorted = (after | (same & (source[1:] >= source[:-1]))).all()
+    order = slice(None) if is_sorted else np.lexsort((source, target))
+    parts = {"source": source[order], "target": target[order]}
+    if dataset.edge_weight is not None and not bool((dataset.edge_weight == 1).all()):
+        parts["weight"] = dataset.edge_weight.numpy()[order]
+    y = dataset.y if dataset.y.dim() == 1 else dataset.y.nan_to_num(-1.0).to(torch.int8)
+    parts |= _feature_parts(dataset.x) | {"y": y.numpy(), "graphs": dataset.graph_ptr.numpy()}
     digest = hashlib.sha256(b"meanmax data 1\n")
-    for name, array in _parts(dataset).items():
+    for name, array in parts.items():
         little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
         digest.update(f"{name} {little.dtype.str} {little.shape}\n".encode())
         digest.update(little.data if little.size else b"")
     return digest.hexdigest()
 
 
-def _parts(dataset: Dataset) -> dict[str, np.ndarray]:
-    source, target = dataset.edge_index.numpy()
-    order = _edge_order(source, target)
-    parts = {"source": source[order], "target": target[order]}
-    if dataset.edge_weight is not None and not bool((dataset.edge_weight == 1).all()):
-        parts["weight"] = dataset.edge_weight.numpy()[order]
-    parts |= _features(dataset.x)
-    y = dataset.y if dataset.y.dim() == 1 else dataset.y.nan_to_num(-1.0).to(torch.int8)
-    return parts | {"y": y.numpy(), "graphs": dataset.graph_ptr.numpy()}
-
-
-def _features(x: Tensor | SparseFeatures) -> dict[str, np.ndarray]:
+def _feature_parts(x: Tensor | SparseFeatures) -> dict[str, np.ndarray]:
     value = x.value if isinstance(x, SparseFeatures) else x
     if 2 * int(value.count_nonzero()) > x.size(0) * x.size(1):
         dense = x.to_dense() if isinstance(x, SparseFeatures) else x
@@ -247,13 +243,6 @@ def _features(x: Tensor | SparseFeatures) -> dict[str, np.ndarray]:
         "values": rows.data,
         "shape": np.array(rows.shape),
     }
-
-
-def _edge_order(source: np.ndarray, target: np.ndarray) -> np.ndarray | slice:
-    rising = (target[1:] > target[:-1]) | (
-        (target[1:] == target[:-1]) & (source[1:] >= source[:-1])
-    )
-    return slice(None) if rising.all() else np.lexsort((source, target))
 
 
 @dataclass(frozen=True)
@@ -302,12 +291,16 @@ def statistics(dataset: Dataset) -> Statistics:
     """
     source, target = dataset.edge_index.numpy()
     between = source != target
-    links = _links(source[between], target[between], dataset.num_nodes)
+    ends, size = (source[between], target[between]), dataset.num_nodes
+    links = scipy.sparse.coo_array((np.ones(ends[0].size, np.int32), ends), (size, size)).tocsr()
+    links.sum_duplicates()
+    links.data[:] = 1
     directed = (links != links.T).nnz > 0
+    components = connected_components(links, directed=False, return_labels=False) if size else 0
     degree = np.diff(links.T.tocsr().indptr)  # sources of each target
     touched = degree if not directed else degree + np.diff(links.indptr)
     return Statistics(
-        nodes=dataset.num_nodes,
+        nodes=size,
         edges=links.nnz if directed else links.nnz // 2,
         self_loops=np.unique(source[~between]).size,
         features=dataset.num_features,
@@ -317,22 +310,10 @@ def statistics(dataset: Dataset) -> Statistics:
         mean_degree=float(degree.mean()) if degree.size else 0.0,
         max_degree=int(degree.max(initial=0)),
         homophily=_homophily(dataset, links),
-        components=int(connected_components(links, directed=False, return_labels=False))
-        if dataset.num_nodes
-        else 0,
+        components=int(components),
         isolated=int((touched == 0).sum()),
         directed=directed,
     )
-
-
-def _links(source: np.ndarray, target: np.ndarray, num_nodes: int) -> scipy.sparse.csr_array:
-    """Which source points to which target, each pair once."""
-    shape = (num_nodes, num_nodes)
-    ones = np.ones(source.size, np.int32)
-    links = scipy.sparse.coo_array((ones, (source, target)), shape).tocsr()
-    links.sum_duplicates()
-    links.data[:] = 1
-    return links
 
 
 def _homophily(dataset: Dataset, links: scipy.sparse.csr_array) -> float | None:

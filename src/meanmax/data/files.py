@@ -37,23 +37,14 @@ class MissingExtraError(DataError, ImportError):
 
 
 def optional(module: str, feature: str, extra: str = "study") -> Any:
-    r"""Imports a module that only an extra installs.
-
-    Args:
-        module (str): The module.
-        feature (str): What needs it, as the subject of the error message.
-        extra (str, optional): The extra that installs it. (default: :obj:`"study"`)
-
-    Raises:
-        MissingExtraError: If the module is not installed.
+    r"""Imports a module that only an extra installs. If it is missing, the error message says that
+    :obj:`feature` needs it.
     """
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        package = module.partition(".")[0]
-        raise MissingExtraError(
-            f"{feature} needs {package}: pip install 'meanmax[{extra}]'"
-        ) from error
+        message = f"{feature} needs {module.partition('.')[0]}: pip install 'meanmax[{extra}]'"
+        raise MissingExtraError(message) from error
 
 
 def report(progress: Progress | None, what: str, done: int, total: int | None) -> None:
@@ -110,8 +101,7 @@ def read_npy(content: bytes, what: str) -> np.ndarray:
         data = content[stream.tell() :]
         if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(data):
             raise DataError(f"'{what}' holds {len(data)} bytes, which does not fit its shape")
-        flat = np.frombuffer(data, dtype)
-        return flat.reshape(shape, order="F" if fortran else "C")
+        return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
 
 
 @contextmanager

@@ -57,7 +57,8 @@ def load(
     name = os.fspath(name_or_path)
     kind, _, options = name.partition(":")
     if not isinstance(name_or_path, str) or not is_name(name):
-        if isinstance(name_or_path, str) and not _is_path(name):
+        like_path = os.path.exists(name) or {os.sep, "/"} & set(name) or os.path.splitext(name)[1]
+        if isinstance(name_or_path, str) and not like_path:
             raise DataError(unknown_name(name))
         return read_own(name_or_path, directed=directed, progress=progress)
     if directed:
@@ -68,12 +69,3 @@ def load(
         return EMBEDDED[name]()
     files = contents(name, data_dir=data_dir, download=download, progress=progress)
     return _READERS[name](name, files)
-
-
-def _is_path(text: str) -> bool:
-    separators = {os.sep, os.altsep or os.sep, "/"}
-    return (
-        os.path.exists(text)
-        or any(mark in text for mark in separators)
-        or bool(os.path.splitext(text)[1])
-    )

@@ -5,20 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 import torch
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from meanmax.data.files import DataError
-
-
-def checked_csr(data: Any, indices: Any, indptr: Any, shape: Any, what: str) -> Any:
-    r"""A scipy :obj:`csr_array` from untrusted arrays."""
-    problem = csr_problem(data, indices, indptr, shape)
-    if problem:
-        raise DataError(f"'{what}': {problem}")
-    return scipy.sparse.csr_array((data, indices, indptr), tuple(int(size) for size in shape))
 
 
 def csr_problem(data: Any, indices: Any, indptr: Any, shape: Any, prefix: str = "") -> str:
@@ -42,11 +32,7 @@ def csr_problem(data: Any, indices: Any, indptr: Any, shape: Any, prefix: str = 
 
 
 def undirected(source: np.ndarray, target: np.ndarray, num_nodes: int) -> Tensor:
-    r"""Edges both ways, each once, without self-loops, sorted by target and then source.
-
-    Returns:
-        :obj:`edge_index`, int64, :obj:`[2, num_edges]`.
-    """
+    r"""Edges both ways, each once, without self-loops, sorted by target and then source."""
     ends = np.stack([source, target]).astype(np.int64, copy=False)
     if ends.size and (ends.min() < 0 or ends.max() >= num_nodes):
         raise DataError(f"an edge has an end outside the {num_nodes} nodes (got {ends.max()})")
@@ -63,14 +49,7 @@ def canonical_edges(
     directed: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     r"""Each edge once, sorted by target and then source; repeated edges keep the largest weight.
-
-    Args:
-        source (ndarray): Node numbers, int64, :obj:`[num_edges]`.
-        target (ndarray): Likewise.
-        num_nodes (int): The number of nodes.
-        weight (ndarray, optional): Their weights, :obj:`[num_edges]`.
-        directed (bool, optional): If :obj:`False`, each edge is added in the opposite direction,
-            too. (default: :obj:`False`)
+    Unless they are :obj:`directed`, each is added in the opposite direction, too.
     """
     key = target * num_nodes + source
     if not directed:
@@ -95,26 +74,9 @@ def distinct(keys: np.ndarray) -> np.ndarray:
     return keys[np.append(True, keys[1:] != keys[:-1])] if keys.size else keys
 
 
-def largest_component(adjacency: Any) -> np.ndarray:
-    r"""The nodes of the largest connected component, ascending; of several, the first."""
-    _, component = connected_components(adjacency, directed=False)
-    return np.flatnonzero(component == np.bincount(component).argmax())
-
-
-def normalise_rows(matrix: Any) -> Any:
-    r"""Divides each row by its sum; a row of zeros stays."""
-    rows = scipy.sparse.csr_array(matrix, dtype=np.float64)
-    total = np.asarray(rows.sum(axis=1)).ravel()
-    scale = np.divide(1.0, total, out=np.zeros_like(total), where=total != 0)
-    return scipy.sparse.csr_array(scipy.sparse.diags_array(scale) @ rows)
-
-
 def standardise(features: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
     r"""Subtracts means and divides by standard deviations, both taken over :obj:`rows`; a constant
-    feature is only centred.
-
-    Returns:
-        float32, of the same shape.
+    feature is only centred. The result is float32.
     """
     values = features.astype(np.float64)
     known = values if rows is None else values[rows]

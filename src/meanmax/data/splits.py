@@ -11,6 +11,7 @@ import csv
 import io
 import zipfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +57,10 @@ def make_split(dataset: Dataset, scheme: str | None = None, seed: int = 0) -> Sp
         return read_split_file(dataset, wanted.removeprefix("file:"), int(seed))
     if wanted not in _DRAW:
         raise DataError(f"'scheme' must be one of {', '.join(SPLIT_SCHEMES)} (got {wanted!r})")
-    return _DRAW[wanted](dataset, int(seed))
+    drawn = _DRAW[wanted](dataset, int(seed))
+    if isinstance(drawn, Split):
+        return drawn
+    return checked_split(dataset, drawn, f"{wanted}, seed {int(seed)}")
 
 
 def default_scheme(dataset: Dataset) -> str:
@@ -99,53 +103,43 @@ def node_keys(size: int, seed: int) -> np.ndarray:
     return keys
 
 
-def _citation(dataset: Dataset, seed: int) -> Split:
-    (train, _), rest = _take_by_class(dataset, seed, lambda size: 20, lambda size: 0)
+def _citation(dataset: Dataset, seed: int) -> list[np.ndarray]:
+    train, _, rest = _take_by_class(dataset, seed, 20, 0)
     if rest.size < 1500:
         raise DataError(
             f"scheme 'citation' needs 1500 labelled nodes besides the training nodes "
             f"(got {rest.size} in '{dataset.name}'); use 'balanced'"
         )
-    return checked_split(dataset, [train, rest[:500], rest[500:1500]], f"citation, seed {seed}")
+    return [train, rest[:500], rest[500:1500]]
 
 
-def _amazon(dataset: Dataset, seed: int) -> Split:
-    parts, test = _take_by_class(dataset, seed, lambda size: 20, lambda size: 30)
-    return checked_split(dataset, [*parts, test], f"amazon, seed {seed}")
-
-
-def _balanced(dataset: Dataset, seed: int) -> Split:
-    parts, test = _take_by_class(
-        dataset,
-        seed,
-        lambda size: max(1, min(20, size * 3 // 10)),
-        lambda size: max(1, min(30, size * 3 // 10)),
-    )
-    return checked_split(dataset, [*parts, test], f"balanced, seed {seed}")
-
-
-def _random(dataset: Dataset, seed: int) -> Split:
+def _random(dataset: Dataset, seed: int) -> list[np.ndarray]:
     nodes = _shuffled(dataset, seed)
     if nodes.size < 5:
         raise DataError(f"scheme 'random' needs 5 labelled nodes (got {nodes.size})")
-    parts = np.split(nodes, [nodes.size * 6 // 10, nodes.size * 8 // 10])
-    return checked_split(dataset, parts, f"random, seed {seed}")
+    return np.split(nodes, [nodes.size * 6 // 10, nodes.size * 8 // 10])
 
 
-def _inductive(dataset: Dataset, seed: int) -> Split:
-    graph = dataset.graph_id.numpy()
-    if dataset.split is not None:
-        _check_whole_graphs(dataset.name, dataset.split, graph)
-        return dataset.split
-    count = dataset.num_graphs
+def _inductive(dataset: Dataset, seed: int) -> Split | list[np.ndarray]:
+    graph, count, given = dataset.graph_id.numpy(), dataset.num_graphs, dataset.split
+    if given is not None:
+        parts = [np.unique(graph[part.numpy()]) for part in (given.train, given.val, given.test)]
+        divided = np.flatnonzero(np.bincount(np.concatenate(parts)) > 1)
+        if divided.size:
+            raise DataError(
+                "scheme 'inductive' needs whole graphs, but the split that came with "
+                f"'{dataset.name}' divides {divided.size} (the first: graph {divided[0]}, counted "
+                "from 0): models would be tested on graphs that they learned from. Put each graph "
+                "into one part, or use the scheme 'given' if that is meant"
+            )
+        return given
     if count < 3:
         raise DataError(f"scheme 'inductive' needs 3 graphs or more (got {count})")
     order = np.argsort(node_keys(count, seed), kind="stable")
     held = max(1, count // 10)
     role = np.zeros(count, np.int64)
     role[order[:held]], role[order[held : 2 * held]] = 1, 2
-    parts = [np.flatnonzero(role[graph] == number) for number in range(3)]
-    return checked_split(dataset, parts, f"inductive, seed {seed}")
+    return [np.flatnonzero(role[graph] == number) for number in range(3)]
 
 
 def _public(dataset: Dataset, seed: int) -> Split:
@@ -160,17 +154,6 @@ def _given(dataset: Dataset, seed: int) -> Split:
     return dataset.split
 
 
-_DRAW: dict[str, Callable[[Dataset, int], Split]] = {
-    "citation": _citation,
-    "amazon": _amazon,
-    "balanced": _balanced,
-    "random": _random,
-    "inductive": _inductive,
-    "public": _public,
-    "given": _given,
-}
-
-
 def _shuffled(dataset: Dataset, seed: int) -> np.ndarray:
     order = np.argsort(node_keys(dataset.num_nodes, seed), kind="stable")
     nodes: np.ndarray = order[dataset.labelled.numpy()[order]]
@@ -178,9 +161,9 @@ def _shuffled(dataset: Dataset, seed: int) -> np.ndarray:
 
 
 def _take_by_class(
-    dataset: Dataset, seed: int, train: Callable[[int], int], val: Callable[[int], int]
-) -> tuple[list[np.ndarray], np.ndarray]:
-    """Training and validation nodes, as many of each class as its size gives; and the others."""
+    dataset: Dataset, seed: int, train: int, val: int, *, capped: bool = False
+) -> list[np.ndarray]:
+    """So many training and validation nodes of each class, `capped` at 30 %, and the others."""
     if dataset.task == "multilabel":
         raise DataError(f"'{dataset.name}' has several labels per node: use 'random'")
     nodes = _shuffled(dataset, seed)
@@ -188,35 +171,29 @@ def _take_by_class(
     part = np.full(nodes.size, 2)
     for number, name in enumerate(dataset.class_names):
         own = np.flatnonzero(label == number)
-        first, second = train(own.size), val(own.size)
+        most = max(1, own.size * 3 // 10) if capped else max(train, val)
+        first, second = min(train, most), min(val, most)
         if own.size < first + second + 1:
-            raise DataError(_too_few(dataset.name, name, own.size, first, second))
+            needed = f"{first} to train" + (f" and {second} to validate" if second else "")
+            balanced = "'balanced' (3 per class) or " if own.size >= 3 else ""
+            raise DataError(
+                f"class '{name}' of '{dataset.name}' has {own.size} labelled "
+                f"node{'' if own.size == 1 else 's'}, too few for {needed} and one to test; label "
+                f"more, merge classes, or use the scheme {balanced}'random'"
+            )
         part[own[:first]], part[own[first : first + second]] = 0, 1
-    return [nodes[part == 0], nodes[part == 1]], nodes[part == 2]
+    return [nodes[part == number] for number in range(3)]
 
 
-def _too_few(dataset: str, name: str, size: int, train: int, val: int) -> str:
-    needed = f"{train} to train" + (f" and {val} to validate" if val else "")
-    balanced = "'balanced' (3 per class) or " if size >= 3 else ""
-    nodes = "node" if size == 1 else "nodes"
-    return (
-        f"class '{name}' of '{dataset}' has {size} labelled {nodes}, too few for {needed} and one "
-        f"to test; label more, merge classes, or use the scheme {balanced}'random'"
-    )
-
-
-def _check_whole_graphs(dataset: str, split: Split, graph: np.ndarray) -> None:
-    train, val, test = (
-        set(graph[part.numpy()].tolist()) for part in (split.train, split.val, split.test)
-    )
-    divided = sorted((train & val) | (train & test) | (val & test))
-    if divided:
-        raise DataError(
-            f"scheme 'inductive' needs whole graphs, but the split that came with '{dataset}' "
-            f"divides {len(divided)} (the first: graph {divided[0]}, counted from 0): models would "
-            "be tested on graphs that they learned from. Put each graph into one part, or use the "
-            "scheme 'given' if that is meant"
-        )
+_DRAW: dict[str, Callable[[Dataset, int], Split | list[np.ndarray]]] = {
+    "citation": _citation,
+    "amazon": partial(_take_by_class, train=20, val=30),
+    "balanced": partial(_take_by_class, train=20, val=30, capped=True),
+    "random": _random,
+    "inductive": _inductive,
+    "public": _public,
+    "given": _given,
+}
 
 
 def read_split_file(dataset: Dataset, path: str, seed: int) -> Split:
@@ -228,11 +205,6 @@ def read_split_file(dataset: Dataset, path: str, seed: int) -> Split:
     a row for each node. A :obj:`.csv` file, with commas, semicolons or tabs, has the columns
     :obj:`id` and :obj:`split` (train, val or test); nodes that it does not name, or whose split is
     empty, are in no part.
-
-    Args:
-        dataset (Dataset): What is split.
-        path (str): The file.
-        seed (int): The row.
     """
     file = Path(path).expanduser()
     if not file.is_file():
@@ -252,8 +224,7 @@ def _parts_of_npz(dataset: Dataset, content: bytes, what: str, seed: int) -> lis
     for form in forms:
         keys = tuple(form.format(part) for part in _PARTS)
         if present.issuperset(keys):
-            arrays = read_npz(content, keys, what)
-            size = dataset.num_nodes
+            arrays, size = read_npz(content, keys, what), dataset.num_nodes
             return [_nodes(array, f"{what}: {key}", size, seed) for key, array in arrays.items()]
     wanted = " or ".join(form.format("train") for form in forms)
     raise DataError(f"'{what}' must hold {wanted} (and val, test); it holds {sorted(present)[:12]}")

@@ -8,8 +8,7 @@ from torch_geometric.io import read_planetoid_data
 
 from meanmax.data import load, statistics
 from meanmax.data.benchmarks import citation
-from meanmax.data.benchmarks.citation import CLASSES, read_citation, read_cora_text
-from meanmax.data.benchmarks.unpickle import unpickle
+from meanmax.data.benchmarks.citation import CLASSES, read_citation, read_cora_text, unpickle
 from meanmax.data.dataset import fingerprint
 from meanmax.data.files import DataError
 

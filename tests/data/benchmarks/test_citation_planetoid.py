@@ -6,7 +6,7 @@ from meanmax.data.files import DataError
 
 from ..mutate import only_clear_errors
 from . import python2
-from .test_unpickle import attacks
+from .test_citation_unpickle import attacks
 
 
 def test_rows_of_test_nodes_go_where_the_index_says():

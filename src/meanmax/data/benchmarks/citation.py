@@ -1,7 +1,17 @@
-r"""Cora, Citeseer and Pubmed: Planetoid's files, and Cora's original text files."""
+r"""Cora, Citeseer and Pubmed: Planetoid's files, and Cora's original text files.
+
+Planetoid's files are Python 2 pickles, and a pickle is a program. Before it is run,
+:mod:`pickletools` decodes it, and any instruction or name that Planetoid's files do not use is
+refused. Then :class:`pickle.Unpickler` runs it, but finds inert classes of this module in place of
+the six names, so nothing is ever imported or called.
+"""
 
 from __future__ import annotations
 
+import io
+import pickle
+import pickletools
+from collections.abc import Iterable
 from importlib.resources import files as resources
 from typing import Any, NamedTuple
 
@@ -9,10 +19,9 @@ import numpy as np
 import scipy.sparse
 import torch
 
-from meanmax.data.benchmarks.unpickle import unpickle
 from meanmax.data.dataset import UNLABELLED, Dataset, Split
 from meanmax.data.files import DataError, refusing
-from meanmax.data.matrices import normalise_rows, undirected
+from meanmax.data.matrices import csr_problem, undirected
 from meanmax.graph import SparseFeatures
 
 _MOST_GAPS = 1000  # of the test ids; Citeseer has 15
@@ -90,28 +99,20 @@ def _citations(content: bytes, num_nodes: int, what: str) -> tuple[np.ndarray, n
     graph = unpickle(content, what)
     if not isinstance(graph, dict) or not all(isinstance(ends, list) for ends in graph.values()):
         raise DataError(f"'{what}' must hold a dictionary of lists")
-    source = np.repeat(_integers(list(graph), what), [len(ends) for ends in graph.values()])
-    target = _integers([end for ends in graph.values() for end in ends], what)
+    cited = [end for ends in graph.values() for end in ends]
+    if not all(type(node) is int for node in (*graph, *cited)):
+        raise DataError(f"'{what}' must hold whole numbers")
+    source = np.repeat(np.array(list(graph), np.int64), [len(ends) for ends in graph.values()])
+    target = np.array(cited, np.int64)
     for ends in (source, target):
         if ends.size and (ends.min() < 0 or ends.max() >= num_nodes):
             raise DataError(f"'{what}' cites a node outside the {num_nodes} nodes")
     return source, target
 
 
-def _integers(values: list[Any], what: str) -> np.ndarray:
-    if not all(type(value) is int for value in values):
-        raise DataError(f"'{what}' must hold whole numbers")
-    return np.array(values, np.int64)
-
-
-CLASSES = (
-    "Theory",
-    "Reinforcement_Learning",
-    "Genetic_Algorithms",
-    "Neural_Networks",
-    "Probabilistic_Methods",
-    "Case_Based",
-    "Rule_Learning",
+CLASSES = tuple(
+    "Theory Reinforcement_Learning Genetic_Algorithms Neural_Networks Probabilistic_Methods "
+    "Case_Based Rule_Learning".split()
 )
 _TRAINED, _FIRST_TEST = 140, 1708
 
@@ -120,7 +121,11 @@ def read_cora_text(content: bytes, cites: bytes) -> Citations:
     r"""Reads :obj:`cora.content` and :obj:`cora.cites` into Planetoid's order of nodes."""
     with refusing("cora.content"):
         papers = [line.split(b"\t") for line in content.decode("ascii").encode().splitlines()]
-        place = _places(papers)
+        order = resources("meanmax.data.benchmarks").joinpath("cora_order.txt").read_bytes().split()
+        line_of = {paper[0]: number for number, paper in enumerate(papers)}
+        if line_of.keys() != set(order) or len(papers) != len(order):
+            raise DataError("'cora.content' must hold each of Cora's 2708 papers once")
+        place = np.array([line_of[paper] for paper in order])  # in Planetoid's order
         words = _words(papers)[place]
         label = np.array([CLASSES.index(paper[-1].decode()) for paper in papers])[place]
     with refusing("cora.cites"):
@@ -130,15 +135,6 @@ def read_cora_text(content: bytes, cites: bytes) -> Citations:
             raise DataError("'cora.cites' must hold two papers on each line")
     split = public_split(_TRAINED, np.arange(_FIRST_TEST, len(papers)))
     return Citations(words, label, ends[:, 0], ends[:, 1], split)
-
-
-def _places(papers: list[list[bytes]]) -> np.ndarray:
-    """The line of each node, in Planetoid's order."""
-    order = resources("meanmax.data.benchmarks").joinpath("cora_order.txt").read_bytes().split()
-    line = {paper[0]: number for number, paper in enumerate(papers)}
-    if line.keys() != set(order) or len(papers) != len(order):
-        raise DataError("'cora.content' must hold each of Cora's 2708 papers once")
-    return np.array([line[paper] for paper in order])
 
 
 def _words(papers: list[list[bytes]]) -> scipy.sparse.csr_array:
@@ -170,9 +166,12 @@ def read_citation(name: str, files: dict[str, bytes]) -> Dataset:
         raw = read_planetoid(name, files)
     if raw.y.size == 0 or raw.y.max() >= len(_CLASSES[name]):
         raise DataError(f"the files of '{name}' must have {len(_CLASSES[name])} classes")
+    words = scipy.sparse.csr_array(raw.x, dtype=np.float64)
+    total = np.asarray(words.sum(axis=1)).ravel()
+    scale = np.divide(1.0, total, out=np.zeros_like(total), where=total != 0)
     return Dataset(
         name,
-        SparseFeatures.from_scipy(normalise_rows(raw.x)),
+        SparseFeatures.from_scipy(scipy.sparse.csr_array(scipy.sparse.diags_array(scale) @ words)),
         torch.from_numpy(raw.y),
         undirected(raw.source, raw.target, raw.y.size),
         class_names=_CLASSES[name],
@@ -180,3 +179,115 @@ def read_citation(name: str, files: dict[str, bytes]) -> Dataset:
         notes=_NOTES,
         scheme="citation",
     )
+
+
+_INSTRUCTIONS = frozenset(
+    "PROTO GLOBAL REDUCE NEWOBJ BUILD STOP BINPUT LONG_BINPUT BINGET LONG_BINGET MARK NONE "
+    "EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 EMPTY_DICT SETITEMS EMPTY_LIST APPEND APPENDS "
+    "BININT BININT1 BININT2 BINSTRING SHORT_BINSTRING NEWTRUE NEWFALSE".split()
+)
+
+
+def unpickle(content: bytes, what: str) -> Any:
+    r"""Reads one pickle: an ndarray of numbers, a scipy :obj:`csr_array`, or a dict, list, tuple,
+    number or bytes.
+    """
+    with refusing(what):
+        _check_program(content, what)
+        value = _Unpickler(io.BytesIO(content), fix_imports=False, encoding="bytes").load()
+        if isinstance(value, _Built) and value.value is not None:
+            return value.value
+        if isinstance(value, _Built | type):
+            raise DataError(f"'{what}' holds an array without content; get the file again")
+        return value
+
+
+def _check_program(content: bytes, what: str) -> None:
+    found = ""
+    program: Iterable[tuple[Any, Any, int | None]] = pickletools.genops(content)
+    for opcode, argument, position in program:
+        if opcode.name not in _INSTRUCTIONS:
+            found = f"holds the pickle instruction {opcode.name}"
+        elif opcode.name == "PROTO" and argument != 2:
+            found = f"is a pickle of protocol {argument}"
+        elif opcode.name == "GLOBAL" and argument not in _NAMES:
+            found = f"names {argument[:80]!r}"
+        elif opcode.name == "LONG_BINPUT" and argument > len(content):
+            found = f"has {argument:,} objects"  # the unpickler would take memory for all of them
+        elif opcode.name == "STOP" and position != len(content) - 1:
+            found = "continues after the end of its pickle"
+        if found:
+            raise DataError(
+                f"'{what}' {found}, which no Planetoid file does; nothing of it was run; get the "
+                "file from its public source"
+            )
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        return _NAMES[f"{module} {name}"]
+
+
+class _Built:
+    """An object under construction: the value that its state gives it. As every class here has
+    `__setstate__`, a state for a class itself, which would change the class, is an error."""
+
+    value: Any = None
+
+    def __setstate__(self, state: Any) -> None:
+        raise ValueError("it gives a state to something that has none")
+
+
+class _Dtype(_Built):
+    def __init__(self, code: Any, *_: Any) -> None:
+        self.code = code
+
+    def __setstate__(self, state: Any) -> None:
+        if self.code not in (b"i4", b"i8", b"f4", b"f8") or state[1] not in (b"<", b">"):
+            raise ValueError("an array holds something other than 4- or 8-byte numbers")
+        self.value = np.dtype((state[1] + self.code).decode("ascii"))
+
+
+class _Array(_Built):
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, dtype, fortran, data = state
+        if len(shape) > 2 or not all(isinstance(size, int) and size >= 0 for size in shape):
+            raise ValueError("an array is neither a vector nor a matrix")
+        if not isinstance(dtype, _Dtype) or dtype.value is None:
+            raise ValueError("an array has no type")
+        flat = np.frombuffer(data, dtype.value)
+        native = flat.astype(flat.dtype.newbyteorder("="), copy=False)
+        # numpy raises if shape and bytes disagree
+        self.value = native.reshape(shape, order="F" if fortran else "C")
+
+
+class _Csr(_Built):
+    def __setstate__(self, state: Any) -> None:
+        data, indices, indptr = (state[key].value for key in (b"data", b"indices", b"indptr"))
+        problem = csr_problem(data, indices, indptr, state[b"_shape"])
+        if problem:
+            raise ValueError(f"of a sparse matrix, {problem}")
+        self.value = scipy.sparse.csr_array((data, indices, indptr), state[b"_shape"])
+
+
+class _Dict(_Built):
+    def __new__(cls, *_: Any) -> Any:
+        return {}
+
+
+class _NotCalled(_Built):
+    def __new__(cls, *_: Any) -> Any:
+        raise ValueError("it calls something that is not a type; nothing was run")
+
+
+_NAMES: dict[str, type[_Built]] = {
+    "numpy.core.multiarray _reconstruct": _Array,
+    "numpy ndarray": _NotCalled,
+    "numpy dtype": _Dtype,
+    "scipy.sparse.csr csr_matrix": _Csr,
+    "collections defaultdict": _Dict,
+    "__builtin__ list": _NotCalled,
+}

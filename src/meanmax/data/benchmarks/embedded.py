@@ -3,7 +3,7 @@ r"""Small data sets that come with scikit-learn and PyG: no file, no network."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from functools import partial
 
 import numpy as np
 import torch
@@ -14,12 +14,9 @@ from meanmax.data.dataset import Dataset
 from meanmax.data.matrices import standardise, undirected
 
 NEIGHBOURS = 10
-r"""The number of nearest neighbours that each node is joined to; edges are undirected."""
 
 
-def nearest_neighbours(
-    points: np.ndarray, k: int, metric: Literal["cosine", "euclidean"]
-) -> Tensor:
+def nearest_neighbours(points: np.ndarray, k: int, metric: str) -> Tensor:
     r"""Joins each point and its :obj:`k` nearest neighbours, undirected. Distances are compared to
     ten digits; ties go to the lower index.
     """
@@ -30,26 +27,26 @@ def nearest_neighbours(
     return undirected(source, nearest.ravel(), len(points))
 
 
-def digits() -> Dataset:
-    r"""1,797 images of 8 × 8 pixels; neighbours by the cosine of the pixels."""
-    from sklearn.datasets import load_digits
+def from_sklearn(name: str) -> Dataset:
+    r"""A table of scikit-learn: features are standardised over all nodes, neighbours are found by
+    the cosine of the pixels (digits) or the distance of standardised features (wine, cancer).
+    """
+    from sklearn import datasets
 
-    table = load_digits()
-    return _from_table("digits", table, nearest_neighbours(table.data, NEIGHBOURS, "cosine"))
-
-
-def wine() -> Dataset:
-    r"""178 wines with 13 measurements; neighbours by the distance of standardised features."""
-    from sklearn.datasets import load_wine
-
-    return _from_measurements("wine", load_wine())
-
-
-def cancer() -> Dataset:
-    r"""569 tumours with 30 measurements; neighbours by the distance of standardised features."""
-    from sklearn.datasets import load_breast_cancer
-
-    return _from_measurements("cancer", load_breast_cancer())
+    table = getattr(datasets, f"load_{'breast_cancer' if name == 'cancer' else name}")()
+    x = standardise(table.data)
+    near = (table.data, NEIGHBOURS, "cosine") if name == "digits" else (x, NEIGHBOURS, "euclidean")
+    return Dataset(
+        name,
+        torch.from_numpy(x),
+        torch.from_numpy(table.target.astype(np.int64)),
+        nearest_neighbours(*near),
+        class_names=tuple(str(label) for label in table.target_names),
+        notes=(
+            f"{NEIGHBOURS} nearest neighbours, undirected.",
+            "Features standardised over all nodes.",
+        ),
+    )
 
 
 def karate() -> Dataset:
@@ -69,27 +66,6 @@ def karate() -> Dataset:
 
 
 EMBEDDED: dict[str, Callable[[], Dataset]] = {
-    "digits": digits,
-    "wine": wine,
-    "cancer": cancer,
+    **{name: partial(from_sklearn, name) for name in ("digits", "wine", "cancer")},
     "karate": karate,
 }
-
-
-def _from_measurements(name: str, table: Any) -> Dataset:
-    points = standardise(table.data)
-    return _from_table(name, table, nearest_neighbours(points, NEIGHBOURS, "euclidean"))
-
-
-def _from_table(name: str, table: Any, edge_index: Tensor) -> Dataset:
-    return Dataset(
-        name,
-        torch.from_numpy(standardise(table.data)),
-        torch.from_numpy(table.target.astype(np.int64)),
-        edge_index,
-        class_names=tuple(str(label) for label in table.target_names),
-        notes=(
-            f"{NEIGHBOURS} nearest neighbours, undirected.",
-            "Features standardised over all nodes.",
-        ),
-    )

@@ -33,7 +33,11 @@ def read_ppi(name: str, files: dict[str, bytes]) -> Dataset:
     r"""Prepares the 24 graphs, in the order of the files."""
     ((what, content),) = files.items()
     with refusing(what):
-        raw = _read_release(content, what) if name == "ppi" else _read_rebuilt(content, what)
+        if name == "ppi":
+            raw = _read_release(content, what)
+        else:
+            keys = ("features", "labels", "edges", "graph_id", "split")
+            raw = _Tissues(*read_npz(content, keys, what).values())
         _check(raw, what)
         graph_ptr = np.append(np.flatnonzero(np.diff(raw.graph_id, prepend=-1)), raw.role.size)
         notes = _NOTES if name == "ppi" else (*_NOTES, _REBUILT)
@@ -49,11 +53,6 @@ def read_ppi(name: str, files: dict[str, bytes]) -> Dataset:
             notes=notes,
             scheme="inductive",
         )
-
-
-def _read_rebuilt(content: bytes, what: str) -> _Tissues:
-    keys = ("features", "labels", "edges", "graph_id", "split")
-    return _Tissues(*read_npz(content, keys, what).values())
 
 
 def _read_release(content: bytes, what: str) -> _Tissues:

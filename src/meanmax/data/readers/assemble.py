@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -22,12 +22,8 @@ GAPS = ("nan", "NaN", "NAN", "NA", "N/A", "n/a", "<NA>")  # Na is sodium
 
 @dataclass(eq=False)
 class LabelColumns:
-    r"""The labels of all nodes.
-
-    Args:
-        y (ndarray): Classes, int64, :obj:`[num_nodes]`, -1 for none; or 0/1 for several labels,
-            float32, :obj:`[num_nodes, num_labels]`, NaN in rows without labels.
-        names (tuple): The names of classes, or of labels.
+    r"""The labels of all nodes: classes, int64, :obj:`[num_nodes]`, -1 for none; or 0/1 for several
+    labels, float32, :obj:`[num_nodes, num_labels]`, NaN in rows without labels.
     """
 
     y: np.ndarray
@@ -42,49 +38,34 @@ class LabelColumns:
 
 @dataclass(eq=False)
 class EdgeColumns:
-    r"""Edges as the file lists them.
-
-    Args:
-        diagnostics (Diagnostics): Receives the problems of their file.
-        source (ndarray): Node numbers, int64, :obj:`[num_edges]`.
-        target (ndarray): Likewise.
-        weight (ndarray, optional): Finite and >= 0, float32, :obj:`[num_edges]`.
-        line (callable): The line of an edge, if the file has lines.
-        says_directed (bool): Whether the file itself calls its edges directed.
-    """
+    r"""Edges as the file lists them, with the diagnostics of that file."""
 
     diagnostics: Diagnostics
-    source: np.ndarray
+    source: np.ndarray  # node numbers, int64, [num_edges]
     target: np.ndarray
-    weight: np.ndarray | None = None
-    line: Callable[[int], int | None] = lambda edge: None
-    says_directed: bool = False
+    weight: np.ndarray | None = None  # finite and >= 0, float32
+    line: Callable[[int], int | None] = lambda edge: None  # None in files without lines
+    says_directed: bool = False  # whether the file itself calls its edges directed
 
 
 @dataclass(eq=False)
 class NodeColumns:
-    r"""Nodes as the file lists them.
-
-    Args:
-        diagnostics (Diagnostics): Receives the problems of their file.
-        x (ndarray or csr_array): Finite features, float32, :obj:`[num_nodes, num_features]`.
-        labels (LabelColumns): Their labels.
-        ids (ndarray, optional): Identifiers, strings.
-        split (ndarray, optional): 0 train, 1 validation, 2 test, -1 none, :obj:`[num_nodes]`.
-        graph_ptr (ndarray, optional): The first node of each graph; one graph if :obj:`None`.
-    """
+    r"""Nodes as the file lists them, with the diagnostics of that file."""
 
     diagnostics: Diagnostics
-    x: Any
+    x: Any  # ndarray or csr_array of finite features, float32, [num_nodes, num_features]
     labels: LabelColumns
-    ids: np.ndarray | None = None
-    split: np.ndarray | None = None
-    graph_ptr: np.ndarray | None = None
+    ids: np.ndarray | None = None  # strings
+    split: np.ndarray | None = None  # 0 train, 1 validation, 2 test, -1 none
+    graph_ptr: np.ndarray | None = None  # the first node of each graph; one graph if None
 
     @property
     def count(self) -> int:
         r"""The number of nodes."""
         return int(self.x.shape[0])
+
+
+GraphColumns: TypeAlias = tuple[NodeColumns, EdgeColumns]
 
 
 def class_order(names: Iterable[str]) -> list[str]:
@@ -154,39 +135,32 @@ def _note_edges(nodes: NodeColumns, edges: EdgeColumns, directed: bool) -> None:
     if edges.says_directed and not directed:
         advice = "pass directed=True, or --directed to the command, to keep the directions"
         note("calls its edges directed, and they are read as undirected", advice)
+
+    def note_some(which: np.ndarray, thing: str, what: str, advice: str) -> None:
+        if which.size:
+            note(f"{_count(which.size, thing)} {what}", advice, edges.line(int(which.min())))
+
     loops = np.flatnonzero(source == target)
-    if loops.size:
-        line = edges.line(int(loops[0]))
-        note(f"{_count(loops.size, 'self-loop')} kept", "remove them if they mean nothing", line)
-    order, repeated = _repeated(source, target, nodes.count)
-    if repeated.any():
-        message = f"{_count(int(repeated.sum()), 'repeated edge')} merged"
-        line = edges.line(int(order[1:][repeated].min()))
-        note(message, "sum the weights yourself if repeats should count", line)
+    note_some(loops, "self-loop", "kept", "remove them if they mean nothing")
+    code = target * nodes.count + source
+    order = np.argsort(code, kind="stable")
+    repeated = order[1:][np.diff(code[order]) == 0]
+    advice = "sum the weights yourself if repeats should count"
+    note_some(repeated, "repeated edge", "merged", advice)
     if edges.weight is not None and not directed:
-        ends = np.minimum(source, target), np.maximum(source, target)
-        order, repeated = _repeated(*ends, nodes.count)
-        repeated &= np.diff(edges.weight[order]) != 0
-        if repeated.any():
-            message = f"{_count(int(repeated.sum()), 'edge')} listed again with another weight"
-            line = edges.line(int(order[1:][repeated].min()))
-            note(message, "the largest counts, in both directions", line)
-    between = source != target
+        code = np.maximum(source, target) * nodes.count + np.minimum(source, target)
+        order = np.argsort(code, kind="stable")
+        differ = (np.diff(code[order]) == 0) & (np.diff(edges.weight[order]) != 0)
+        advice = "the largest counts, in both directions"
+        note_some(order[1:][differ], "edge", "listed again with another weight", advice)
     touched = np.zeros(nodes.count, bool)
-    touched[source[between]] = touched[target[between]] = True
+    touched[source[source != target]] = touched[target[source != target]] = True
     alone = np.flatnonzero(~touched)
     if alone.size:
         names = (alone if nodes.ids is None else nodes.ids[alone])[:5].tolist()
-        message = f"{_count(alone.size, 'node')} without edges ({', '.join(map(repr, names))}"
-        message += ", …)" if alone.size > 5 else ")"
+        shown = ", ".join(map(repr, names)) + (", …" if alone.size > 5 else "")
+        message = f"{_count(alone.size, 'node')} without edges ({shown})"
         nodes.diagnostics.note(message, "they learn from their own features only")
-
-
-def _repeated(source: np.ndarray, target: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The order of the edges by their ends, and which repeat the one before."""
-    code = target * count + source
-    order = np.argsort(code, kind="stable")
-    return order, np.diff(code[order]) == 0
 
 
 def _check_labels(nodes: NodeColumns) -> None:
@@ -210,19 +184,14 @@ def _check_labels(nodes: NodeColumns) -> None:
         add = diagnostics.error if total > PER_CLASS else diagnostics.note
         message = f"each of {total:,} labels occurs at one node only, like a name and not a class"
         add(message, "if it is what a program displays, rename it, and call the class 'label'")
-    if nodes.split is None:
-        _note_small_classes(nodes, counts)
-
-
-def _note_small_classes(nodes: NodeColumns, counts: np.ndarray) -> None:
     small = np.flatnonzero(counts <= PER_CLASS)
-    if small.size:
-        shown = [f"{nodes.labels.names[number]!r}: {counts[number]}" for number in small[:5]]
+    if nodes.split is None and small.size:
+        some = [f"{nodes.labels.names[number]!r}: {counts[number]}" for number in small[:5]]
+        shown = ", ".join(some) + (", …" if small.size > 5 else "")
         verb = "class has" if small.size == 1 else "classes have"
-        message = f"{small.size:,} {verb} {PER_CLASS} or fewer labelled nodes ({', '.join(shown)}"
-        message += ", …)" if small.size > 5 else ")"
+        message = f"{small.size:,} {verb} {PER_CLASS} or fewer labelled nodes ({shown})"
         advice = f"the default split trains on {PER_CLASS} of each class: add a 'split' column"
-        nodes.diagnostics.note(message, advice)
+        diagnostics.note(message, advice)
 
 
 def _split(nodes: NodeColumns) -> Split | None:

@@ -15,7 +15,7 @@ from xml.parsers import expat
 import numpy as np
 
 from meanmax.data.files import Progress, report
-from meanmax.data.readers.assemble import EdgeColumns, NodeColumns
+from meanmax.data.readers.assemble import GraphColumns
 from meanmax.data.readers.columns import IDS, WEIGHTS, read_edges, read_nodes, role
 from meanmax.data.readers.problems import Diagnostics
 from meanmax.data.readers.tables import LARGE, Table, pa
@@ -27,11 +27,8 @@ _JSON_ADVICE = "write it with json.dump(networkx.node_link_data(graph), file)"
 
 @dataclass
 class AttributedItems:
-    r"""All nodes or all edges of a file.
-
-    Args:
-        rows (list): The attributes of each item, its :obj:`id` or ends among them.
-        lines (list): The line that each begins on, if the format has lines.
+    r"""All nodes or all edges of a file: the attributes of each, its :obj:`id` or ends among them,
+    and the line that it begins on, if the format has lines.
     """
 
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -58,7 +55,7 @@ def _cell(value: Any) -> str:
 
 def _read_items(
     nodes: AttributedItems, edges: AttributedItems, directed: bool, diagnostics: Diagnostics
-) -> tuple[NodeColumns, EdgeColumns]:
+) -> GraphColumns:
     """Attributes of an edge other than its weight are ignored: programs add ids and colours."""
     if not nodes.rows:
         diagnostics.fail("has no nodes", "write a node for each node")
@@ -81,9 +78,7 @@ def _read_items(
     return node_columns, edge_columns
 
 
-def read_graphml(
-    path: Path, diagnostics: Diagnostics, progress: Progress | None
-) -> tuple[NodeColumns, EdgeColumns]:
+def read_graphml(path: Path, diagnostics: Diagnostics, progress: Progress | None) -> GraphColumns:
     r"""Reads nodes and edges with their :obj:`<data>`. A document type is refused, because entities
     make XML unsafe. Keys without a name, which yEd uses for its drawing, are ignored.
     """
@@ -172,9 +167,7 @@ class _GraphMLParser:
         self.text.clear()
 
 
-def read_node_link(
-    path: Path, diagnostics: Diagnostics, progress: Progress | None
-) -> tuple[NodeColumns, EdgeColumns]:
+def read_node_link(path: Path, diagnostics: Diagnostics, progress: Progress | None) -> GraphColumns:
     r"""Reads :obj:`{"nodes": [{"id": …, …}], "edges": [{"source": …, "target": …}]}`; older
     versions of networkx write :obj:`links` for :obj:`edges`.
     """
@@ -189,10 +182,8 @@ def read_node_link(
     if not isinstance(content, dict):
         diagnostics.fail(f"holds a {type(content).__name__}, not a graph", _JSON_ADVICE)
     items = []
-    for key, wrong_in in (
-        ("nodes", _wrong_node),
-        ("edges" if "edges" in content else "links", _wrong_edge),
-    ):
+    edges_key = "edges" if "edges" in content else "links"
+    for key, wrong_in in (("nodes", _wrong_node), (edges_key, _wrong_edge)):
         rows = content.get(key)
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             diagnostics.fail(f"has no list of objects {key!r}", _JSON_ADVICE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -81,14 +82,14 @@ def _find_labels(table: Table, by_role: dict[str, list[str]]) -> None:
 def _read_ids(table: Table, name: str) -> np.ndarray:
     table.check_exact(name)
     column = table.names(name)
-    lengths = pc.utf8_length(column).to_numpy(zero_copy_only=False)
+    lengths = np.asarray(pc.utf8_length(column))
     long = np.flatnonzero(lengths > LONGEST)
     if long.size:
         message = f"the identifier is longer than {LONGEST} characters"
         table.each(long, lambda row: message, "use shorter ones: all are kept in one array")
         table.diagnostics.stop_on_errors()
     table.diagnostics.check_size(4 * lengths.size * int(lengths.max()))  # 4 bytes a character
-    ids: np.ndarray = column.to_numpy(zero_copy_only=False).astype(str)
+    ids: np.ndarray = np.asarray(column).astype(str)
     empty = np.flatnonzero(ids == "")
     table.each(empty, lambda row: "the node has no identifier", f"fill in column {name!r}")
     _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
@@ -173,9 +174,8 @@ def _read_labels(table: Table, columns: list[str]) -> LabelColumns:
         advice = "keep 'label', or name all of them label_something with cells 0 and 1"
         table.diagnostics.fail(message, advice)
     coded = table.names(columns[0]).dictionary_encode()
-    cells = [str(cell) for cell in coded.dictionary.to_pylist()]
+    cells, index = coded.dictionary.to_pylist(), np.asarray(coded.indices)
     cells = without_gaps(cells, table.diagnostics)
-    index = coded.indices.to_numpy(zero_copy_only=False)
     parts = [[part.strip() for part in cell.split(SEPARATOR) if part.strip()] for cell in cells]
     names = class_order({name for part in parts for name in part})
     for name in names:
@@ -199,10 +199,11 @@ def _read_indicators(table: Table, columns: list[str]) -> LabelColumns:
     empty = np.zeros((table.rows, len(columns)), bool)
     for number, name in enumerate(columns):
         values, state = table.numbers(name)
-        gaps = pc.is_in(table.texts(name), pa.array(GAPS, LARGE)).to_numpy(zero_copy_only=False)
+        gaps = np.asarray(pc.is_in(table.texts(name), pa.array(GAPS, LARGE)))
         empty[:, number] = (state == MISSING) | np.isnan(values) | gaps
         wrong = ~empty[:, number] & (~np.isin(values, (0.0, 1.0)) | (state != GOOD))
-        _report_not_binary(table, name, np.flatnonzero(wrong))
+        describe = partial(_describe_not_binary, table, name)
+        table.each(np.flatnonzero(wrong), describe, "write 1 where the node has the label")
         y[:, number] = np.where(wrong, 0.0, values)
     table.each(
         np.flatnonzero(empty.any(1) & ~empty.all(1)),
@@ -213,11 +214,8 @@ def _read_indicators(table: Table, columns: list[str]) -> LabelColumns:
     return LabelColumns(y, tuple(name[len(PREFIX) :] for name in columns))
 
 
-def _report_not_binary(table: Table, name: str, rows: np.ndarray) -> None:
-    def describe(row: int) -> str:
-        return f"{name!r} must be 0 or 1 (got {table.cell(name, row)[:40]!r})"
-
-    table.each(rows, describe, "write 1 where the node has the label")
+def _describe_not_binary(table: Table, name: str, row: int) -> str:
+    return f"{name!r} must be 0 or 1 (got {table.cell(name, row)[:40]!r})"
 
 
 def _read_split(table: Table, names: list[str]) -> np.ndarray | None:
@@ -228,9 +226,8 @@ def _read_split(table: Table, names: list[str]) -> np.ndarray | None:
         table.diagnostics.fail(message, "write train, val, test or nothing in it")
     column = table.texts(names[0])
     coded = column.dictionary_encode()
-    words = [str(word).lower() for word in coded.dictionary.to_pylist()]
-    codes = np.array([PART_OF_WORD.get(word, -2) for word in words], np.int8)
-    split: np.ndarray = codes[coded.indices.to_numpy(zero_copy_only=False)]
+    parts = [PART_OF_WORD.get(word.lower(), -2) for word in coded.dictionary.to_pylist()]
+    split: np.ndarray = np.array(parts, np.int8)[np.asarray(coded.indices)]
     table.each(
         np.flatnonzero(split == -2),
         lambda row: f"unknown split {column[row].as_py()!r}",
@@ -267,9 +264,9 @@ def read_edges(table: Table, ids: np.ndarray) -> EdgeColumns:
     nodes = pa.array(ids, LARGE)
     source, target = (_find_ends(table, side, nodes) for side in ("source", "target"))
     weight = _read_weight(table) if "weight" in table.columns else None
-    others = [name for name in table.columns if name not in ("source", "target", "weight")]
+    others = [repr(name) for name in table.columns if name not in ("source", "target", "weight")]
     if others:
-        message = f"columns {', '.join(map(repr, others))} are not used"
+        message = f"columns {', '.join(others)} are not used"
         table.diagnostics.note(message, "name one 'weight' if it is the weight")
     kept = np.flatnonzero((source >= 0) & (target >= 0))
     return EdgeColumns(
@@ -284,8 +281,8 @@ def read_edges(table: Table, ids: np.ndarray) -> EdgeColumns:
 def _find_ends(table: Table, side: str, nodes: Any) -> np.ndarray:
     table.check_exact(side)
     column = table.texts(side)
-    found = pc.fill_null(pc.index_in(column, nodes), -1).to_numpy(zero_copy_only=False)
-    found = np.where(pc.equal(column, "").to_numpy(zero_copy_only=False), -1, found)
+    found = np.asarray(pc.fill_null(pc.index_in(column, nodes), -1))
+    found = np.where(np.asarray(pc.equal(column, "")), -1, found)
 
     def describe(row: int) -> str:
         name = column[row].as_py()

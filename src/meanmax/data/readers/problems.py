@@ -63,11 +63,8 @@ class OwnDataError(DataError):
 
 @dataclass
 class Diagnostics:
-    r"""Collects the problems of a file, so that reading can continue and find all of them.
-
-    Args:
-        file (str): The file that problems are reported for.
-        problems (list): All problems so far, those of other files included.
+    r"""Collects the problems of a file, so that reading can continue and find all of them. The list
+    includes those of other files.
     """
 
     file: str
@@ -144,21 +141,18 @@ class Diagnostics:
 
     def read(self, path: Path, progress: Progress | None = None) -> bytes:
         r"""Reads the file, and unpacks it if its name ends in :obj:`.gz`."""
-        packed = path.suffix == ".gz"
-        pieces: list[bytes] = []
-        done = 0
+        packed, data = path.suffix == ".gz", bytearray()
         with self.parsing("file", "check that it exists, is complete and may be read"):
             size = path.stat().st_size
             self.check_size(size)
             with gzip.open(path) if packed else path.open("rb") as stream:
                 while piece := stream.read(PIECE):
-                    pieces.append(piece)
-                    done += len(piece)
-                    self.check_size(done)
-                    total = None if packed else max(size, done)
-                    report(progress, f"reading {path.name}", done, total)
-            report(progress, f"reading {path.name}", done, done)
-        return b"".join(pieces)
+                    data += piece
+                    self.check_size(len(data))
+                    total = None if packed else max(size, len(data))
+                    report(progress, f"reading {path.name}", len(data), total)
+            report(progress, f"reading {path.name}", len(data), len(data))
+        return bytes(data)
 
     def _add(
         self, severity: Literal["error", "note"], message: str, advice: str, line: int | None

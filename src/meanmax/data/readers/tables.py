@@ -33,21 +33,13 @@ r"""From the cells of the first row to the names of the columns, and whether it 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    r"""The columns of one file.
-
-    Args:
-        diagnostics (Diagnostics): Receives the problems of the file.
-        columns (dict): An Arrow array for each name, all of one length.
-        lines (callable, optional): Computes the line of each row, on first use.
-        item (str): What a row is called in files without lines.
-        named (bool): Whether the file names its columns.
-    """
+    r"""The columns of one file: Arrow arrays of one length, with the diagnostics of the file."""
 
     diagnostics: Diagnostics
     columns: dict[str, Any]
-    lines: Callable[[], np.ndarray] | None = None
-    item: str = "row"
-    named: bool = True
+    lines: Callable[[], np.ndarray] | None = None  # computes the line of each row, on first use
+    item: str = "row"  # what a row is called in files without lines
+    named: bool = True  # whether the file names its columns
 
     @property
     def rows(self) -> int:
@@ -56,9 +48,7 @@ class Table:
 
     def line(self, row: int) -> int | None:
         r"""The line of a row, if the file has lines."""
-        if self.lines is None:
-            return None
-        lines = self.lines()
+        lines = () if self.lines is None else self.lines()
         return int(lines[row]) if row < len(lines) else None
 
     def cell(self, name: str, row: int) -> str:
@@ -81,7 +71,10 @@ class Table:
         column = _plain(self.columns[name])
         kind = column.type
         if pa.types.is_floating(kind):
-            column = _whole(pc.if_else(pc.is_nan(column), pa.scalar(None, kind), column))
+            column = pc.if_else(pc.is_nan(column), pa.scalar(None, kind), column)
+            fractions = pc.any(pc.not_equal(pc.floor(column), column)).as_py()
+            if not fractions and _is_exact(column):
+                column = column.cast(pa.int64(), safe=False)
         elif not (kind == LARGE or _is_number(kind) or pa.types.is_null(kind)):
             message = f"column {name!r} holds {kind}, neither text nor numbers"
             self.diagnostics.fail(message, "write it as text or as numbers")
@@ -92,9 +85,8 @@ class Table:
         comes from a stray quotation mark.
         """
         column = self.texts(name)
-        broken = pc.match_substring_regex(column, r"[\r\n]").to_numpy(zero_copy_only=False)
         self.each(
-            np.flatnonzero(broken),
+            np.flatnonzero(np.asarray(pc.match_substring_regex(column, r"[\r\n]"))),
             lambda row: f"{name!r} has a line break (got {column[row].as_py()[:40]!r})",
             "look for a stray quotation mark, or write the cell on one line",
         )
@@ -104,10 +96,9 @@ class Table:
         r"""Fails if a column of identifiers holds floats too large to tell integers apart."""
         column = self.columns[name]
         if pa.types.is_floating(column.type) and not _is_exact(column):
-            message = (
-                f"column {name!r} holds {column.type} numbers too large to tell integers apart"
-            )
-            self.diagnostics.fail(message, "write identifiers as integers or as text")
+            what = f"{column.type} numbers too large to tell integers apart"
+            advice = "write identifiers as integers or as text"
+            self.diagnostics.fail(f"column {name!r} holds {what}", advice)
 
     def numbers(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         r"""A column as float64, and for each cell whether it is :obj:`GOOD`, :obj:`MISSING` or
@@ -115,23 +106,22 @@ class Table:
         """
         column = _plain(self.columns[name])
         if _is_number(column.type):
-            state = np.where(column.is_null().to_numpy(zero_copy_only=False), MISSING, GOOD)
+            state = np.where(np.asarray(column.is_null()), MISSING, GOOD)
             values = pc.fill_null(column.cast(pa.float64(), safe=False), 0.0)
-            return values.to_numpy(zero_copy_only=False), state.astype(np.int8)
+            return np.asarray(values), state.astype(np.int8)
         if column.type != LARGE:  # dates, for example
             fill = MISSING if pa.types.is_null(column.type) else TEXT
             return np.zeros(len(column)), np.full(len(column), fill, np.int8)
         try:
-            values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+            values = np.asarray(column.cast(pa.float64()))
             if column.null_count == 0:
                 return values, np.zeros(len(column), np.int8)
         except pa.ArrowInvalid:
             pass
         coded = pc.fill_null(column, "").dictionary_encode()
-        cells = [_number(cell) for cell in coded.dictionary.to_pylist()]
-        index = coded.indices.to_numpy(zero_copy_only=False)
-        values = np.array([value for value, _ in cells], np.float64)
-        return values[index], np.array([state for _, state in cells], np.int8)[index]
+        cells = np.array([_number(cell) for cell in coded.dictionary.to_pylist()], np.float64)
+        values, state = cells.reshape(-1, 2)[np.asarray(coded.indices)].T
+        return values, state.astype(np.int8)
 
     def floats(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         r"""The :meth:`numbers` of a column in float32, infinite where they exceed its range."""
@@ -163,13 +153,6 @@ def _plain(column: Any) -> Any:
     if pa.types.is_string(column.type) or pa.types.is_string_view(column.type):
         return column.cast(LARGE)
     return column
-
-
-def _whole(column: Any) -> Any:
-    fractions = pc.not_equal(pc.floor(column), column)
-    if pc.any(fractions).as_py() or not _is_exact(column):
-        return column
-    return column.cast(pa.int64(), safe=False)
 
 
 def _is_exact(column: Any) -> bool:
@@ -387,15 +370,12 @@ def _refuse_nested(schema: Any, diagnostics: Diagnostics) -> None:
 def _claimed(metadata: Any) -> int:
     """Bytes of all values; texts, which may be stored once and repeated, as they are stored."""
     size = 0
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
         values = 0
-        for position in range(group.num_columns):
-            chunk = group.column(position)
-            width = WIDTHS.get(chunk.physical_type, 8)
-            if chunk.physical_type == "FIXED_LEN_BYTE_ARRAY":
-                width = metadata.schema.column(position).length
-            values += chunk.num_values * width
+        for position, chunk in enumerate(map(group.column, range(group.num_columns))):
+            fixed = chunk.physical_type == "FIXED_LEN_BYTE_ARRAY"
+            length = metadata.schema.column(position).length if fixed else 8
+            values += chunk.num_values * WIDTHS.get(chunk.physical_type, length)
         size += max(group.total_byte_size, values)
     return size
 
@@ -411,10 +391,8 @@ def _decoded_size(column: Any) -> int:
 
 
 def _joined(column: Any) -> Any:
-    kind = column.type
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    column = column.cast(LARGE if pa.types.is_string(kind) else kind)
-    return column.combine_chunks()
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    return column.cast(LARGE if pa.types.is_string(kind) else kind).combine_chunks()
 
 
 def _is_text_type(kind: Any) -> bool:

@@ -8,7 +8,7 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meanmax.data.benchmarks.unpickle import _INSTRUCTIONS, _NAMES, unpickle
+from meanmax.data.benchmarks.citation import _INSTRUCTIONS, _NAMES, unpickle
 from meanmax.data.files import DataError
 
 from ..mutate import only_clear_errors
