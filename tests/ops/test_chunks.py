@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from meanmax import Graph
-from meanmax.ops.chunks import chunk_rows, head_of_channel
+from meanmax.ops.torch.reduce import chunk_rows, head_of_channel
 
 from .cases import messy_edges
 

@@ -1,7 +1,8 @@
-r"""The one differentiable operation that all aggregators are."""
+r"""Operations of the backends as differentiable functions: tilted aggregates, sum and maximum."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -9,17 +10,18 @@ from torch import Tensor
 from torch.autograd import Function
 
 from meanmax.graph import Graph
-from meanmax.ops.dispatch import select_backend, select_reduce
+from meanmax.ops.dispatch import select_backend
 from meanmax.ops.reference import edge_targets, graph_minimum, reference, row_max, row_sum
-from meanmax.ops.scaling import TooExtremeError, check_features, origin_of, saturate
-from meanmax.ops.spec import AggregationSpec
+from meanmax.ops.scaling import TooExtremeError, check_origin, check_range, saturate
+from meanmax.ops.spec import AggregationSpec, precision_of
 
 
 class Gradients(NamedTuple):
-    r"""The gradients of an aggregation.
+    r"""The gradients of a tilted aggregate.
 
     Args:
-        x (Tensor): Of the features. Where :math:`\mu` is their minimum, its part is included.
+        x (Tensor): Of the features, finite. Where :math:`\mu` is their minimum, its part is
+            included.
         theta (Tensor): Of the parameter, float64, :obj:`[channels]`.
         weight (Tensor, optional): Of the edge weights in CSR order, if they were asked for.
         mu (Tensor, optional): Of the origin, float64, :obj:`[num_graphs]`, if the form has one.
@@ -51,7 +53,7 @@ def row_totals(graph: Graph, weight: Tensor) -> Tensor:
 
 
 def summed_weights(graph: Graph) -> Tensor:
-    r"""The sums of each target's weights, :obj:`[num_dst, heads]`; without gradient, remembered."""
+    r"""The sums of each target's weights, :obj:`[num_dst, heads]`; cached if without gradient."""
     if "summed_weights" in graph.cache:
         known: Tensor = graph.cache["summed_weights"]
         return known
@@ -61,6 +63,64 @@ def summed_weights(graph: Graph) -> Tensor:
     if not total.requires_grad:
         graph.cache["summed_weights"] = total
     return total
+
+
+class _FirstOrder(Function):
+    @staticmethod
+    def forward(ctx: Any, run: Any, pull_back: Any, *inputs: Tensor | None) -> Tensor:
+        out, *kept = run(*inputs)
+        ctx.pull_back = pull_back
+        ctx.save_for_backward(*inputs, *kept)
+        result: Tensor = out
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *grad: Tensor) -> tuple[Tensor | None, ...]:
+        saved, needs = ctx.saved_tensors, ctx.needs_input_grad[2:]
+        if not torch.is_grad_enabled():
+            return (None, None, *ctx.pull_back(*grad, needs, *saved))
+        with torch.no_grad():
+            grads = ctx.pull_back(*grad, needs, *saved)
+        return (None, None, *refuse_second_order(grads, *grad, *saved))
+
+
+def first_order(
+    run: Callable[..., tuple[Tensor, ...]],
+    pull_back: Callable[..., tuple[Tensor | None, ...]],
+    *inputs: Tensor | None,
+) -> Tensor:
+    r"""Runs an operation that has an analytic gradient but no second derivative.
+
+    Args:
+        run (callable): Takes the inputs; returns the output and tensors to keep for the gradient.
+        pull_back (callable): Takes the output's gradient, which inputs need a gradient, the inputs
+            and what was kept; returns the gradients of the inputs.
+        *inputs (Tensor, optional): The inputs.
+    """
+    out: Tensor = _FirstOrder.apply(run, pull_back, *inputs)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _FirstOrderOnly(Function):
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, *sources: Any) -> Tensor:
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> None:
+        raise RuntimeError(
+            "meanmax's aggregators have no second derivative (double backward): call backward "
+            "without create_graph=True, or use backend='reference', which is slow but "
+            "differentiable any number of times"
+        )
+
+
+def refuse_second_order(
+    grads: tuple[Tensor | None, ...], *sources: Tensor | None
+) -> tuple[Tensor | None, ...]:
+    r"""Gradients, computed from :obj:`sources`, that raise a clear error when differentiated."""
+    apply: Any = _FirstOrderOnly.apply
+    return tuple(None if grad is None else apply(grad, *sources) for grad in grads)
 
 
 def tilted_aggregate(
@@ -88,202 +148,114 @@ def tilted_aggregate(
     """
     module = select_backend(x, graph, backend)
     if x.numel() == 0 or graph.num_edges == 0:
-        return apply(EmptyAggregate, x, theta, weight, mu, graph.num_dst)
-    if module is None:
-        weight = own_weight(graph, x) if weight is None else weight
-        low, high = x.detach().aminmax(dim=0, keepdim=True)
-        check_features(high, low)
-        if mu is not None:
-            origin_of(graph_minimum(x.detach(), graph).unsqueeze(1), mu, spec)
-        return reference(x, graph, theta, weight, mu, spec).to(x.dtype)
-    return apply(TiltedAggregate, x, theta, weight, mu, graph, spec, module)
+        return first_order(
+            lambda x, *_: (x.new_zeros(graph.num_dst, x.size(1)),),
+            lambda _, needs, *saved: tuple(
+                torch.zeros_like(value) if need else None
+                for value, need in zip(saved, needs, strict=True)
+            ),
+            x, theta, weight, mu,
+        )  # fmt: skip
+    if module is not None:
+        out: Tensor = _TiltedAggregate.apply(x, theta, weight, mu, graph, spec, module)  # type: ignore[no-untyped-call]
+        return out
+    weight = own_weight(graph, x) if weight is None else weight
+    low, high = x.detach().aminmax()
+    check_range(float(low), float(high), x.dtype, precision_of(x))
+    if mu is not None and spec.has_mu:
+        check_origin(mu, graph_minimum(x.detach(), graph))
+    return reference(x, graph, theta, weight, mu, spec).to(x.dtype)
 
 
-def apply(function: type[Function], *args: Any) -> Tensor:
-    r"""Runs an autograd function that has one output."""
-    out: Tensor = function.apply(*args)  # type: ignore[no-untyped-call]
-    return out
-
-
-class EmptyAggregate(Function):
-    r"""No edges or no features: zeros forward, zeros backward."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, *inputs: Any) -> Tensor:
-        r"""Returns zeros for every target."""
-        *others, num_dst = inputs
-        ctx.save_for_backward(x, *others)
-        zeros: Tensor = x.new_zeros(num_dst, x.size(1))
-        return zeros
-
-    @staticmethod
-    def backward(ctx: Any, *_: Tensor) -> tuple[Tensor | None, ...]:
-        r"""Returns zeros for every input that wants a gradient."""
-        wanted = zip(ctx.saved_tensors, ctx.needs_input_grad, strict=False)
-        return (*(torch.zeros_like(t) if need else None for t, need in wanted), None)
-
-
-class TiltedAggregate(Function):
-    r"""Forward and backward pass of one backend as an autograd function."""
-
+class _TiltedAggregate(Function):
     @staticmethod
     def forward(
-        ctx: Any,
-        x: Tensor,
-        theta: Tensor,
-        weight: Tensor | None,
-        mu: Tensor | None,
-        graph: Graph,
-        spec: AggregationSpec,
-        backend: Any,
-    ) -> Tensor:
-        r"""Runs the backend and keeps its state; in float64 where float32 has no room."""
+        ctx: Any, x: Tensor, theta: Tensor, weight: Tensor | None, mu: Tensor | None, graph: Graph,
+        spec: AggregationSpec, backend: Any,
+    ) -> Tensor:  # fmt: skip
         # The printed softmax subtracts gamma * z terms that do not cancel row by row.
         ctx.wide = spec.unit_denominator and x.dtype == torch.float32
-        try:
-            out, ctx.state = _run(backend, ctx.wide, x, graph, theta, weight, mu, spec)
-        except TooExtremeError:
-            ctx.wide = True
-            out, ctx.state = _run(backend, True, x, graph, theta, weight, mu, spec)
         ctx.backend, ctx.mu_is_minimum, ctx.num_graphs = backend, mu is None, graph.num_graphs
         # Saved to notice in-place changes of what the state shares memory with.
         ctx.save_for_backward(x, theta, weight, mu)
-        return saturate(out, x.dtype) if ctx.wide else out
+        if not ctx.wide:
+            try:
+                out: Tensor
+                out, ctx.state = backend.forward(x, graph, theta, weight, mu, spec)
+                return out
+            except TooExtremeError:
+                ctx.wide = True
+        weight, mu = (None if value is None else value.double() for value in (weight, mu))
+        out, ctx.state = backend.forward(x.double(), graph, theta.double(), weight, mu, spec)
+        return saturate(out, x.dtype)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        r"""Runs the backend's backward pass."""
-        inputs = ctx.saved_tensors
-        needs = ctx.needs_input_grad[:4]
+    def backward(ctx: Any, *grad: Tensor) -> tuple[Tensor | None, ...]:
+        (above,), inputs, needs = grad, ctx.saved_tensors, ctx.needs_input_grad
         with torch.no_grad():
-            grads = ctx.backend.backward(
+            found = ctx.backend.backward(
                 ctx.state,
-                grad.double() if ctx.wide else grad,
+                above.double() if ctx.wide else above,
                 need_weight=needs[2],
                 mu_is_minimum=ctx.mu_is_minimum,
             )
             # The parameter and the origin are usually one for all: their gradients will be summed.
-            terms = (1, grad.size(1), 1, ctx.num_graphs)
-            wanted = tuple(
-                saturate(value, given.dtype, terms=n, in_place=True)
-                if need and value is not None
-                else None
-                for value, given, need, n in zip(grads, inputs, needs, terms, strict=True)
+            terms = (1, above.size(1), 1, ctx.num_graphs)
+            grads: tuple[Tensor | None, ...] = tuple(
+                None
+                if not need or value is None
+                else value
+                if value is found.x and not ctx.wide
+                else saturate(value, given.dtype, terms=n)
+                for value, given, need, n in zip(found, inputs, needs, terms, strict=False)
             )
         if torch.is_grad_enabled():
-            wanted = refuse_second_order(wanted, grad, *inputs)
-        return (*wanted, None, None, None)
-
-
-def _run(
-    backend: Any, wide: bool, x: Tensor, graph: Graph, theta: Tensor, weight: Tensor | None,
-    mu: Tensor | None, spec: AggregationSpec,
-) -> tuple[Tensor, Any]:  # fmt: skip
-    if wide:
-        x, theta = x.double(), theta.double()
-        weight = None if weight is None else weight.double()
-        mu = None if mu is None else mu.double()
-    out, state = backend.forward(x, graph, theta, weight, mu, spec)
-    return out, state
-
-
-def refuse_second_order(
-    grads: tuple[Tensor | None, ...], *sources: Tensor | None
-) -> tuple[Tensor | None, ...]:
-    r"""Gives first-order gradients that raise a clear error when they are differentiated.
-
-    Args:
-        grads (tuple): The gradients.
-        sources: The tensors they were computed from.
-    """
-    return tuple(None if g is None else apply(_FirstOrderOnly, g, *sources) for g in grads)
-
-
-class _FirstOrderOnly(Function):
-    @staticmethod
-    def forward(ctx: Any, value: Tensor, *sources: Any) -> Tensor:
-        return value.view_as(value)
-
-    @staticmethod
-    def backward(ctx: Any, *_: Any) -> None:
-        raise RuntimeError(
-            "meanmax's aggregators have no second derivative (double backward): call backward "
-            "without create_graph=True, or use backend='reference', which is slow but "
-            "differentiable any number of times"
-        )
+            grads = refuse_second_order(grads, above, *inputs)
+        return (*grads, None, None, None)
 
 
 def weighted_sum(
     x: Tensor, graph: Graph, weight: Tensor | None, backend: str | None = None
 ) -> Tensor:
     r""":math:`\sum_u a_{vu} z_u`; the arguments are those of :func:`tilted_aggregate`."""
-    module = select_reduce(x, graph, backend)
+    module = select_backend(x, graph, backend)
     if module is None:
-        a = _per_channel(x, graph, weight)
-        edges = a * x.double()[graph.col]
+        edges = _per_channel(x, graph, weight) * x.double()[graph.col]
         return row_sum(edges, edge_targets(graph), graph.num_dst).to(x.dtype)
-    return apply(WeightedSum, x, weight, graph, module)
+    return first_order(
+        lambda x, weight: (module.weighted_sum(x, graph, weight),),
+        lambda grad, needs, x, weight: module.weighted_sum_backward(
+            grad, x, graph, weight, needs[1]
+        ),
+        x,
+        weight,
+    )
 
 
 def neighbour_max(
     x: Tensor, graph: Graph, weight: Tensor | None, backend: str | None = None
 ) -> Tensor:
-    r"""The largest :math:`z_u` with :math:`a_{vu} > 0`, 0 where there is none."""
-    module = select_reduce(x, graph, backend)
+    r"""The largest :math:`z_u` with :math:`a_{vu} > 0`, 0 where there is none; its gradient is
+    shared evenly among ties.
+    """
+    module = select_backend(x, graph, backend)
     if module is None:
         present = _per_channel(x, graph, weight) > 0
         edges = x.double()[graph.col].masked_fill(~present, -torch.inf)
         return row_max(edges, edge_targets(graph), graph.num_dst).to(x.dtype)
-    return apply(NeighbourMax, x, weight, graph, module)
 
+    def run(x: Tensor, weight: Tensor | None) -> tuple[Tensor, ...]:
+        out, ties = module.neighbour_max(x, graph, weight)
+        return out, out, ties
 
-class WeightedSum(Function):
-    r"""The linear product."""
+    def pull_back(
+        grad: Tensor, needs: tuple[bool, ...], x: Tensor, weight: Tensor, *kept: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        dx = module.neighbour_max_backward(grad, x, graph, weight, *kept)
+        # Weights only decide who is a neighbour.
+        return dx, torch.zeros_like(weight) if needs[1] else None
 
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor | None, graph: Graph, backend: Any) -> Tensor:
-        r"""Runs the backend."""
-        ctx.graph, ctx.backend = graph, backend
-        ctx.save_for_backward(x, weight)
-        out: Tensor = backend.weighted_sum(x, graph, weight)
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        r"""Runs the backend's backward pass."""
-        x, weight = ctx.saved_tensors
-        with torch.no_grad():
-            grads = ctx.backend.weighted_sum_backward(
-                grad, x, ctx.graph, weight, ctx.needs_input_grad[1]
-            )
-        if torch.is_grad_enabled():
-            grads = refuse_second_order(grads, grad, x, weight)
-        return (*grads, None, None)
-
-
-class NeighbourMax(Function):
-    r"""The maximum; its gradient is shared evenly among ties."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor | None, graph: Graph, backend: Any) -> Tensor:
-        r"""Runs the backend."""
-        out, ties = backend.neighbour_max(x, graph, weight)
-        ctx.graph, ctx.backend = graph, backend
-        ctx.save_for_backward(x, weight, out, ties)
-        result: Tensor = out
-        return result
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        r"""Runs the backend's backward pass; weights only decide who is a neighbour."""
-        x, weight, out, ties = ctx.saved_tensors
-        with torch.no_grad():
-            dx = ctx.backend.neighbour_max_backward(grad, x, ctx.graph, weight, out, ties)
-        dw = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
-        grads: tuple[Tensor | None, ...] = (dx, dw)
-        if torch.is_grad_enabled():
-            grads = refuse_second_order(grads, grad, x, weight)
-        return (*grads, None, None)
+    return first_order(run, pull_back, x, weight)
 
 
 def _per_channel(x: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:

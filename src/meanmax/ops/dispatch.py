@@ -3,7 +3,8 @@ r"""Which backend computes, decided in one place.
 :obj:`"numba"` serves float32 and float64 on the CPU, :obj:`"torch"` every device, and
 :obj:`"reference"` is the definition the others are tested against. :obj:`"auto"` takes numba
 where it can. The choice is, in this order: the :obj:`backend` argument of a call, the innermost
-:class:`use_backend`, the environment variable :obj:`MEANMAX_BACKEND`, :obj:`"auto"`.
+:class:`use_backend`, the environment variable :obj:`MEANMAX_BACKEND`, :obj:`"auto"`. The variable
+is read when the first operation runs; later changes of it have no effect.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from __future__ import annotations
 import importlib
 import os
 import warnings
+from collections.abc import Callable
 from contextvars import ContextVar, Token
-from functools import lru_cache
+from functools import cache, wraps
 from types import ModuleType
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -22,6 +25,8 @@ from meanmax.graph import Graph
 from meanmax.ops.spec import check_choice
 
 BACKENDS = ("auto", "numba", "torch", "reference")
+Call = TypeVar("Call", bound=Callable[..., Any])
+_ready: dict[tuple[str, str], ModuleType | None] = {}  # by name and type of device
 _chosen: ContextVar[str | None] = ContextVar("meanmax_backend", default=None)
 
 
@@ -46,59 +51,63 @@ class use_backend:  # noqa: N801 - used like a function
         _chosen.reset(self._tokens.pop())
 
 
+def eager(function: Call) -> Call:
+    r"""Keeps a function out of the graphs that :func:`torch.compile` makes."""
+    disabled: Any = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        return (disabled if torch.compiler.is_compiling() else function)(*args, **options)
+
+    return cast(Call, call)
+
+
 def select_backend(x: Tensor, graph: Graph, name: str | None = None) -> ModuleType | None:
-    r"""The module with the tilted aggregations for :obj:`x`; :obj:`None` is the reference."""
-    return _module(_resolve(x, graph, name), "backend")
-
-
-def select_reduce(x: Tensor, graph: Graph, name: str | None = None) -> ModuleType | None:
-    r"""The module with sum and maximum for :obj:`x`; :obj:`None` is the reference."""
-    return _module(_resolve(x, graph, name), "reduce")
-
-
-def select_attention(x: Tensor, graph: Graph, name: str | None = None) -> ModuleType | None:
-    r"""The module with attention over edges for :obj:`x`; :obj:`None` is the reference."""
-    return _module(_resolve(x, graph, name), "attention")
-
-
-def numba_serves(x: Tensor) -> bool:
-    r"""Whether what needs no graph is computed by numba for :obj:`x`."""
-    name = _chosen.get() or os.environ.get("MEANMAX_BACKEND", "auto")
-    fits = x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64)
-    return name in ("auto", "numba") and fits and _numba_error() is None
-
-
-def _module(name: str, part: str) -> ModuleType | None:
-    if name == "reference":
-        return None
-    return importlib.import_module(f"meanmax.ops.{name}.{part}")
-
-
-def _resolve(x: Tensor, graph: Graph, name: str | None) -> str:
+    r"""The module that computes for :obj:`x`; :obj:`None` is the reference."""
     if name is None:
-        name = _chosen.get() or os.environ.get("MEANMAX_BACKEND", "auto")
-    check_choice("backend", name, BACKENDS)
-    if x.device != graph.device:
+        name = _chosen.get() or _default()
+    if not (x.is_cpu and graph.rowptr.is_cpu) and x.device != graph.device:
         raise ValueError(
             f"'x' and 'graph' must be on one device (got {x.device} and {graph.device}); "
             f"move the graph with graph.to({str(x.device)!r})"
         )
-    on_cpu = x.device.type == "cpu"
+    key = name, x.device.type
+    if key not in _ready:
+        _ready[key] = _load(name, x)
+    return _ready[key]
+
+
+def numba_serves(x: Tensor) -> bool:
+    r"""Whether what needs no graph is computed by numba for :obj:`x`."""
+    fits = x.is_cpu and x.dtype in (torch.float32, torch.float64)
+    return fits and (_chosen.get() or _default()) in ("auto", "numba") and numba_error() is None
+
+
+def _load(name: str, x: Tensor) -> ModuleType | None:
+    check_choice("backend", name, BACKENDS)
     if name == "auto":
-        return "numba" if on_cpu and _numba_error() is None else "torch"
-    if name == "numba" and not on_cpu:
+        name = "numba" if x.is_cpu and numba_error() is None else "torch"
+    elif name == "numba" and not x.is_cpu:
         raise ValueError(f"backend='numba' serves the CPU only (got 'x' on {x.device})")
-    if name == "numba" and _numba_error() is not None:
+    elif name == "numba" and numba_error() is not None:
         raise ValueError(
-            f"backend='numba' needs numba, which does not import here ({_numba_error()}); "
+            f"backend='numba' needs numba, which does not import here ({numba_error()}); "
             f"reinstall it or use backend='torch'"
         )
-    return name
+    if name == "reference":
+        return None
+    return importlib.import_module(f"meanmax.ops.{name}.backend")
 
 
-@lru_cache
-def _numba_error() -> str | None:
-    r"""Why numba does not import, found out and warned about once."""
+@cache
+def _default() -> str:
+    r"""What :obj:`MEANMAX_BACKEND` says, read at first use."""
+    return os.environ.get("MEANMAX_BACKEND", "auto")
+
+
+@cache
+def numba_error() -> str | None:
+    r"""Why numba does not import, or :obj:`None`; found out and warned about once."""
     try:
         importlib.import_module("meanmax.ops.numba.backend")
     except ImportError as error:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from meanmax.graph import SparseFeatures
-from meanmax.ops.autograd import apply, refuse_second_order, weighted_sum
+from meanmax.ops.autograd import first_order, weighted_sum
 from meanmax.ops.dispatch import numba_serves
 
 
@@ -33,7 +33,7 @@ def dropout(x: Tensor, rate: float) -> Tensor:
 
 @dataclass(frozen=True)
 class Drop:
-    r"""A dropout that is drawn, and may be done later: the same mask each time.
+    r"""A dropout whose mask is fixed: it may be applied later, with the same mask each time.
 
     Args:
         rate (float): The probability of a number to become 0, in :math:`[0, 1)`.
@@ -49,18 +49,16 @@ class Drop:
         return cls(rate, int(torch.randint(2**63 - 1, ())))
 
     def __call__(self, x: Tensor) -> Tensor:
-        r"""Does it, on the CPU: the mask is numba's, whatever backend is chosen since."""
-        return apply(Dropout, x, self.rate, self.seed)
+        r"""Applies it on the CPU: the mask is numba's, whatever backend is chosen since."""
+        out: Tensor = _Dropout.apply(x, self.rate, self.seed)  # type: ignore[no-untyped-call]
+        return out
 
 
-class Dropout(Function):
-    r"""Dropout that computes its mask anew in the backward pass; differentiable any number of
-    times.
-    """
+class _Dropout(Function):
+    r"""Computes its mask again in the backward pass; differentiable any number of times."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, rate: float, seed: int) -> Tensor:
-        r"""Masks and scales."""
         from meanmax.ops.numba.dropout import masked
 
         ctx.rate, ctx.seed = rate, seed
@@ -68,8 +66,7 @@ class Dropout(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        r"""The same mask and scale for the gradient."""
-        return apply(Dropout, grads[0], ctx.rate, ctx.seed), None, None
+        return Drop(ctx.rate, ctx.seed)(grads[0]), None, None
 
 
 def sparse_product(x: SparseFeatures, matrix: Tensor) -> Tensor:
@@ -86,33 +83,13 @@ def sparse_product(x: SparseFeatures, matrix: Tensor) -> Tensor:
         from meanmax.ops.numba import dropout
 
         if dropout.is_tall(x.graph, matrix.size(1)):
-            value = x.stored.to(matrix.dtype)
-            return apply(SparseProduct, matrix, value, x.graph, x.pending, dropout)
+            drop = (x.graph, x.pending.rate, x.pending.seed)
+            return first_order(
+                lambda matrix, value: (dropout.product(matrix, value, *drop),),
+                lambda grad, needs, matrix, value: dropout.product_backward(
+                    grad, matrix, value, *drop, needs
+                ),
+                matrix,
+                x.stored.to(matrix.dtype),
+            )
     return weighted_sum(matrix, x.graph, x.value.to(matrix.dtype).unsqueeze(1))
-
-
-class SparseProduct(Function):
-    r"""The product, and its backward pass with the same entries dropped."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, matrix: Tensor, value: Tensor, graph: Any, drop: Drop, backend: Any
-    ) -> Tensor:
-        r"""Runs the backend."""
-        ctx.graph, ctx.drop, ctx.backend = graph, drop, backend
-        ctx.save_for_backward(matrix, value)
-        out: Tensor = backend.product(matrix, value, graph, drop.rate, drop.seed)
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        r"""Runs the backend's backward pass."""
-        matrix, value = ctx.saved_tensors
-        with torch.no_grad():
-            grads = ctx.backend.product_backward(
-                grad, matrix, value, ctx.graph, ctx.drop.rate, ctx.drop.seed,
-                ctx.needs_input_grad[:2],
-            )  # fmt: skip
-        if torch.is_grad_enabled():
-            grads = refuse_second_order(grads, grad, matrix, value)
-        return (*grads, None, None, None)

@@ -3,7 +3,8 @@ r"""What is to be computed: the aggregator and the form it is written in."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from functools import cached_property
+from typing import Any, Literal, get_args
 
 Kind = Literal["lp", "polynomial", "softmax"]
 Form = Literal["weighted", "sum", "paper"]
@@ -39,17 +40,17 @@ class AggregationSpec:
         check_choice("form", self.form, get_args(Form))
         check_choice("shift", self.shift, get_args(Shift))
 
-    @property
+    @cached_property
     def unit_denominator(self) -> bool:
         r"""Whether the denominator leaves the edge weights out (Eq. 15 as printed)."""
         return self.kind == "softmax" and self.form == "paper"
 
-    @property
+    @cached_property
     def times_weight(self) -> bool:
         r"""Whether the tilted mean is multiplied by :math:`A_v`."""
         return self.kind != "lp" and self.form == "sum"
 
-    @property
+    @cached_property
     def has_mu(self) -> bool:
         r"""Whether the features are measured from :math:`\mu`."""
         return self.kind != "softmax"
@@ -67,18 +68,18 @@ class Precision:
     r"""Limits of the fast path; beyond them a row is recomputed with its own maximum.
 
     Args:
-        lost (float): The share of its weight below which a row's tilted sum has lost terms.
+        least_share (float): The share of its weight below which a row's tilted sum has lost terms.
         floor (float): The smallest tilt of a feature above :math:`\mu`. It lies so far below
-            :obj:`lost` that it does not count, and above underflow, so that a sum of exactly
-            zero means that every neighbour sits at :math:`\mu`.
-        smallest_weight (float): Positive weights below this make a row delicate.
-        largest_weight (float): So do weights above this.
+            :obj:`least_share` that it does not count, and above underflow, so that a sum of
+            exactly zero means that every neighbour sits at :math:`\mu`.
+        smallest_weight (float): Rows with positive weights below this need the exact path.
+        largest_weight (float): So do rows with weights above this.
         least_weight (float): Positive weights below this, or any above :obj:`largest_weight`
             where this is not 0, need a wider dtype.
         largest (float): The largest finite number, at which gradients saturate.
     """
 
-    lost: float
+    least_share: float
     floor: float
     smallest_weight: float
     largest_weight: float
@@ -86,12 +87,10 @@ class Precision:
     largest: float
 
 
-_BY_NAME = {
-    "float32": Precision(1e-13, 1e-20, 1e-15, 1e15, 1e-30, 3.4028234e38),
-    "float64": Precision(1e-100, 1e-120, 1e-120, 1e120, 0.0, 1.7e308),
-}
+FLOAT32 = Precision(1e-13, 1e-20, 1e-15, 1e15, 1e-30, 3.4028234e38)
+FLOAT64 = Precision(1e-100, 1e-120, 1e-120, 1e120, 0.0, 1.7e308)
 
 
-def precision_of(dtype_name: str) -> Precision:
-    r"""The limits of :obj:`"float32"` or :obj:`"float64"`."""
-    return _BY_NAME[dtype_name]
+def precision_of(values: Any) -> Precision:
+    r"""The limits of a float32 or float64 tensor or array."""
+    return FLOAT32 if values.itemsize == 4 else FLOAT64

@@ -8,17 +8,17 @@ from numba import prange
 from torch import Tensor
 
 from meanmax.graph import Graph
+from meanmax.ops.numba.blocks import as_array, blocks_of_graph
 from meanmax.ops.numba.launch import kernel, larger, subroutine, where
-from meanmax.ops.numba.plan import Array, plan_of
-from meanmax.ops.numba.tilt import ONE, ZERO, U, exp
+from meanmax.ops.numba.vector_math import ONE, ZERO, U, exp
 
 
 def attention(source: Tensor, target: Tensor, graph: Graph, slope: float) -> Tensor:
     r"""Attention of every edge, :obj:`[num_edges, heads]`."""
-    plan, s = plan_of(graph), _array(source)
+    blocks, s = blocks_of_graph(graph), as_array(source)
     alpha = np.empty((graph.num_edges, s.shape[1]), s.dtype)
     bend = s.dtype.type(slope)
-    score_softmax(plan.row_blocks, plan.rowptr, plan.col, s, _array(target), bend, alpha)
+    score_softmax(blocks.row_blocks, blocks.rowptr, blocks.col, s, as_array(target), bend, alpha)
     return torch.from_numpy(alpha)
 
 
@@ -26,27 +26,27 @@ def attention_backward(
     grad: Tensor, alpha: Tensor, source: Tensor, target: Tensor, graph: Graph, slope: float
 ) -> tuple[Tensor, Tensor]:
     r"""The gradients of the scores of sources and of targets."""
-    plan, s, t = plan_of(graph), _array(source), _array(target)
-    edge, by_source, by_target = np.empty_like(_array(alpha)), np.empty_like(s), np.empty_like(t)
+    blocks, s, t = blocks_of_graph(graph), as_array(source), as_array(target)
+    edge, by_source, by_target = np.empty_like(as_array(alpha)), np.empty_like(s), np.empty_like(t)
     score_softmax_backward(
-        plan.row_blocks, plan.rowptr, plan.col, s, t, s.dtype.type(slope), _array(alpha),
-        _array(grad), edge, by_target,
+        blocks.row_blocks, blocks.rowptr, blocks.col, s, t, s.dtype.type(slope), as_array(alpha),
+        as_array(grad), edge, by_target,
     )  # fmt: skip
-    sum_by_source(plan.source_blocks, plan.colptr, plan.csc_to_csr, edge, by_source)
+    sum_by_source(blocks.source_blocks, blocks.colptr, blocks.csc_to_csr, edge, by_source)
     return torch.from_numpy(by_source), torch.from_numpy(by_target)
 
 
 def row_softmax(score: Tensor, graph: Graph) -> Tensor:
     r"""The softmax of scores over the edges of each target."""
-    plan, alpha = plan_of(graph), _array(score).copy()
-    softmax_in_place(plan.row_blocks, plan.rowptr, alpha)
+    blocks, alpha = blocks_of_graph(graph), as_array(score).copy()
+    softmax_in_place(blocks.row_blocks, blocks.rowptr, alpha)
     return torch.from_numpy(alpha)
 
 
 def row_softmax_backward(grad: Tensor, alpha: Tensor, graph: Graph) -> Tensor:
     r"""The gradient of the scores."""
-    plan, out = plan_of(graph), np.empty_like(_array(alpha))
-    softmax_backward(plan.row_blocks, plan.rowptr, _array(alpha), _array(grad), out)
+    blocks, out = blocks_of_graph(graph), np.empty_like(as_array(alpha))
+    softmax_backward(blocks.row_blocks, blocks.rowptr, as_array(alpha), as_array(grad), out)
     return torch.from_numpy(out)
 
 
@@ -169,7 +169,3 @@ def softmax_backward(blocks, rowptr, alpha, grad, out):
                 a, g, row = alpha[e], grad[e], out[e]
                 for h in range(alpha.shape[1]):
                     row[h] = a[h] * (g[h] - mean[h])
-
-
-def _array(tensor: Tensor) -> Array:
-    return tensor.detach().contiguous().numpy()

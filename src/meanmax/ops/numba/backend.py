@@ -6,53 +6,103 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numba import prange
 from torch import Tensor
 
 from meanmax.graph import Graph
 from meanmax.ops.autograd import Gradients
-from meanmax.ops.numba import mean, norm, tilt
-from meanmax.ops.numba.exact import Exact, exact_forward
-from meanmax.ops.numba.plan import Array, Plan, Weights, plan_of
+from meanmax.ops.numba import mean, norm
+from meanmax.ops.numba.attention import (
+    attention,
+    attention_backward,
+    row_softmax,
+    row_softmax_backward,
+)
+from meanmax.ops.numba.blocks import Array, EdgeWeights, GraphBlocks, as_array, blocks_of_graph
+from meanmax.ops.numba.exact import ExactState, exact_forward
+from meanmax.ops.numba.launch import kernel, larger, subroutine, where
+from meanmax.ops.numba.reduce import (
+    edge_products,
+    neighbour_max,
+    neighbour_max_backward,
+    weighted_sum,
+    weighted_sum_backward,
+)
+from meanmax.ops.numba.vector_math import (
+    CENTRE,
+    HALF,
+    INV_RANGE,
+    INV_SCALE,
+    INV_THETA,
+    MU,
+    ONE,
+    RANGE,
+    SCALE,
+    STEEPNESS,
+    THETA,
+    TOP,
+    ZERO,
+    bounded,
+    power_of_two,
+    split_weight,
+)
 from meanmax.ops.scaling import (
+    CONCENTRATED,
+    STEEP,
+    STEEP_POWER,
     Channel,
     TooExtremeError,
-    channel_table,
-    check_features,
-    check_magnitude,
-    origin_of,
+    check_origin,
+    check_range,
+    is_extreme,
     recentre,
-    too_narrow,
 )
-from meanmax.ops.spec import AggregationSpec, Precision, precision_of
+from meanmax.ops.spec import AggregationSpec, precision_of
+
+__all__ = [
+    "attention",
+    "attention_backward",
+    "backward",
+    "edge_products",
+    "forward",
+    "neighbour_max",
+    "neighbour_max_backward",
+    "row_softmax",
+    "row_softmax_backward",
+    "weighted_sum",
+    "weighted_sum_backward",
+]
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class NumbaState:
     r"""What the forward pass leaves for the backward pass.
 
     :obj:`first` and :obj:`second` are :math:`1/S` and the mean for the tilted means, and
     :math:`S^{1/p-1}` and :math:`S^{1/p} \log S` for the norm. :obj:`average` is that of the
     means per graph and channel. :obj:`rows` are the tilts, kept where weights are given, whose
-    gradient needs them again.
+    gradient needs them again. :obj:`limit` is the largest finite number.
     """
 
     spec: AggregationSpec
-    plan: Plan
-    weights: Weights
+    blocks: GraphBlocks
+    weights: EdgeWeights
     x: Array
     table: Array
     first: Array | None
     second: Array | None
-    lost: Array
+    needs_exact: Array
     out: Array
-    exact: Exact | None
+    exact: ExactState | None
     average: Array | None
     rows: Array | None
+    limit: np.floating
 
-    @property
-    def limits(self) -> Precision:
-        r"""The limits of the dtype."""
-        return precision_of(self.x.dtype.name)
+    def sum_theta(self, parts: Array) -> Array:
+        r"""The gradient of a mean's parameter from its parts per block of sources."""
+        scale = self.table[self.blocks.source_blocks[:, 2], Channel.SCALE].astype(np.float64)
+        summed: Array = (parts * scale ** (2 if self.spec.kind == "softmax" else 1)).sum(axis=0)
+        return summed
 
 
 def forward(
@@ -62,28 +112,61 @@ def forward(
     weight: Tensor | None,
     mu: Tensor | None,
     spec: AggregationSpec,
-) -> tuple[Tensor, State]:
+) -> tuple[Tensor, NumbaState]:
     r"""Aggregates; the arguments are those of :func:`meanmax.ops.reference.reference`."""
-    plan = plan_of(graph)
-    weights = plan.weights(weight, x.dtype)
-    features = x.detach().contiguous().numpy()
-    high, low = _channel_range(plan, features)
-    check_features(high, low)
-    check_magnitude(high, low)
-    if weights.extreme:
+    blocks, z = blocks_of_graph(graph), as_array(x)
+    weights, limits = blocks.weights(weight, x.dtype), precision_of(z)
+    num_graphs, channels = len(blocks.src_bounds) - 1, z.shape[1]
+    origin = np.zeros(num_graphs, z.dtype) if mu is None else as_array(mu)
+    table = np.empty((num_graphs, len(Channel), channels), z.dtype)
+    ends, narrow = np.empty((2, num_graphs), z.dtype), np.empty(num_graphs, np.bool_)
+    parts = np.empty((2, len(blocks.node_blocks), channels), z.dtype)
+    channel_table(
+        blocks.node_blocks, blocks.block_ptr, z, blocks.sample, as_array(theta),
+        spec.kind == "softmax", mu is None, origin, parts, ends, narrow, table,
+    )  # fmt: skip
+    bottom, top = float(ends[0].min()), float(ends[1].max())
+    check_range(bottom, top, x.dtype, limits)
+    if mu is not None and spec.has_mu:
+        check_origin(origin, ends[0])
+    total, extreme_weights, too_extreme = weights.sums
+    if too_extreme or is_extreme(bottom, top, limits):
         raise TooExtremeError
-    sample = torch.from_numpy(features[plan.sample])
-    origins = origin_of(low, mu, spec)
-    table = channel_table(high, low, origins, theta.detach(), spec, sample).numpy()
-    out = np.empty((plan.num_dst, features.shape[1]), features.dtype)
-    state = _fast_forward(plan, weights, features, table, out, spec, weight is not None)
-    return torch.from_numpy(out), state
+    out = np.empty((graph.num_dst, channels), z.dtype)
+    first = second = average = exact = rows = None
+    needs_exact = np.ones(graph.num_dst, np.bool_)
+    if not spec.unit_denominator and not narrow.any():
+        first, second = np.empty((2, *out.shape), z.dtype)
+        rows = _tilts(blocks, z, table, spec, total.shape[1])
+        shared = (
+            blocks.row_blocks, blocks.rowptr, blocks.col, weights.edge, rows, table, total,
+            extreme_weights, z.dtype.type(limits.least_share),
+        )  # fmt: skip
+        if spec.kind == "lp":
+            consistent = spec.shift == "consistent"
+            norm.norm_forward(*shared, consistent, first, second, out, needs_exact)
+        else:
+            average = np.empty((num_graphs, channels), z.dtype)
+            mean.mean_forward(
+                *shared, spec.times_weight, spec.kind == "softmax", first, second, out,
+                needs_exact, average,
+            )  # fmt: skip
+    if needs_exact.any():
+        if not (total[~needs_exact] > 0).any():
+            first = second = average = None
+        exact = exact_forward(blocks, weights, z, table, spec, needs_exact, out)
+    return torch.from_numpy(out), NumbaState(
+        spec, blocks, weights, z, table, first, second, needs_exact, out, exact, average,
+        rows if weight is not None else None, z.dtype.type(limits.largest),
+    )  # fmt: skip
 
 
-def backward(state: State, grad: Tensor, *, need_weight: bool, mu_is_minimum: bool) -> Gradients:
-    r"""The gradients of everything, given that of the output."""
-    g = grad.detach().contiguous().numpy()
-    plan, x = state.plan, state.x
+def backward(
+    state: NumbaState, grad: Tensor, *, need_weight: bool, mu_is_minimum: bool
+) -> Gradients:
+    r"""The gradients of everything, given that of the output; those of the features are finite."""
+    g = as_array(grad)
+    blocks, x = state.blocks, state.x
     dx = np.empty_like(x)
     theta, moved = _fast_backward(state, g, dx)
     if state.exact is not None:
@@ -94,10 +177,10 @@ def backward(state: State, grad: Tensor, *, need_weight: bool, mu_is_minimum: bo
     if state.spec.has_mu:
         shift_theta, direct = _shift_backward(state, g)
         theta = theta + shift_theta
-        mu_grad = _per_graph(direct, plan.row_blocks, len(plan.dst_bounds) - 1)
-        mu_grad -= _per_graph(moved, plan.source_blocks, len(plan.src_bounds) - 1)
+        mu_grad = blocks.per_graph(direct, blocks.row_blocks)
+        mu_grad -= blocks.per_graph(moved, blocks.source_blocks)
         if mu_is_minimum:
-            _spread(plan, x, state.table, mu_grad, dx)
+            _spread(state, mu_grad, dx)
     return Gradients(
         x=torch.from_numpy(dx),
         theta=torch.from_numpy(theta),
@@ -106,186 +189,227 @@ def backward(state: State, grad: Tensor, *, need_weight: bool, mu_is_minimum: bo
     )
 
 
-def _channel_range(plan: Plan, x: Array) -> tuple[Tensor, Tensor]:
-    blocks = plan.node_blocks
-    high, low = np.empty((2, len(blocks), x.shape[1]), x.dtype)
-    finite = np.empty(len(blocks), np.bool_)
-    tilt.channel_range(blocks, x, high, low, finite)
-    if not finite.all():
-        high[~finite] = np.nan
-    num_graphs = len(plan.src_bounds) - 1
-    per_graph = np.zeros((2, num_graphs, x.shape[1]), x.dtype)
-    if len(blocks):
-        owners, starts = np.unique(blocks[:, 2], return_index=True)
-        per_graph[0, owners] = np.maximum.reduceat(high, starts)
-        per_graph[1, owners] = np.minimum.reduceat(low, starts)
-    return torch.from_numpy(per_graph[0]), torch.from_numpy(per_graph[1])
-
-
-def _fast_forward(
-    plan: Plan,
-    weights: Weights,
-    x: Array,
-    table: Array,
-    out: Array,
-    spec: AggregationSpec,
-    keep: bool,
-) -> State:
-    first = second = average = exact = rows = None
-    lost = np.ones(plan.num_dst, np.bool_)
-    if not spec.unit_denominator and not too_narrow(torch.from_numpy(table)):
-        first, second = np.empty((2, *out.shape), x.dtype)
-        rows = _tilts(plan, x, table, spec, weights.edge.shape[1])
-        average = _fast_rows(plan, weights, x, rows, table, out, spec, first, second, lost)
-    if lost.any():
-        if not (weights.total[~lost] > 0).any():
-            first = second = average = None
-        exact = exact_forward(plan, weights, x, table, spec, lost, out)
-    rows = rows if keep else None
-    return State(spec, plan, weights, x, table, first, second, lost, out, exact, average, rows)
-
-
-def _fast_rows(
-    plan: Plan, weights: Weights, x: Array, rows: Array, table: Array, out: Array,
-    spec: AggregationSpec, first: Array, second: Array, lost: Array,
-) -> Array | None:  # fmt: skip
-    r"""Aggregates under the common shift; returns the means' average, if there are means."""
-    least = x.dtype.type(precision_of(x.dtype.name).lost)
-    shared = (
-        plan.row_blocks, plan.rowptr, plan.col, weights.edge, rows, table,
-        weights.total, weights.delicate, least,
-    )  # fmt: skip
-    if spec.kind == "lp":
-        norm.norm_forward(*shared, spec.shift == "consistent", first, second, out, lost)
-        return None
-    ratio_sum = np.zeros((len(plan.row_blocks), x.shape[1]))
-    counted = np.zeros(len(plan.row_blocks))
-    mean.mean_forward(
-        *shared, spec.times_weight, spec.kind == "softmax", first, second, out, lost, ratio_sum,
-        counted,
-    )  # fmt: skip
-    return _average(plan, ratio_sum, counted).astype(x.dtype)
-
-
-def _tilts(plan: Plan, x: Array, table: Array, spec: AggregationSpec, heads: int) -> Array:
+def _tilts(blocks: GraphBlocks, x: Array, table: Array, spec: AggregationSpec, heads: int) -> Array:
     r"""The rows that the sums gather: the tilts, and beside them the tilted features."""
-    floor = x.dtype.type(precision_of(x.dtype.name).floor)
+    floor = x.dtype.type(precision_of(x).floor)
     if spec.kind == "lp":
         rows = np.empty_like(x)
-        tilt.tilt_lp(plan.node_blocks, x, table, rows, floor)
+        norm.tilt_lp(blocks.node_blocks, x, table, rows, floor)
         return rows
     rows, width = np.empty((len(x), 2 * x.shape[1]), x.dtype), x.shape[1] // heads
     if spec.kind == "softmax":
-        tilt.tilt_softmax(plan.node_blocks, x, table, rows, width)
+        mean.tilt_softmax(blocks.node_blocks, x, table, rows, width)
     else:
-        tilt.tilt_polynomial(plan.node_blocks, x, table, rows, width, floor)
+        mean.tilt_polynomial(blocks.node_blocks, x, table, rows, width, floor)
     return rows
 
 
-def _fast_backward(state: State, g: Array, dx: Array) -> tuple[Array, Array]:
+def _fast_backward(state: NumbaState, g: Array, dx: Array) -> tuple[Array, Array]:
     r"""Writes :obj:`dx`; returns the parameter's gradient and :obj:`dx`'s sum per block."""
-    plan, table, x, spec = state.plan, state.table, state.x, state.spec
-    theta = np.zeros((len(plan.source_blocks), x.shape[1]))
-    moved = np.zeros(len(plan.source_blocks))
+    blocks, table, x, spec = state.blocks, state.table, state.x, state.spec
+    moved = np.zeros(len(blocks.source_blocks))
     if state.first is None or state.second is None:
         dx[...] = 0
         return np.zeros(x.shape[1]), moved
-    pulled = np.empty((plan.num_dst, x.shape[1] * (1 if spec.kind == "lp" else 2)), x.dtype)
+    theta = np.zeros((len(blocks.source_blocks), x.shape[1]))
+    pulled = np.empty((blocks.num_dst, x.shape[1] * (1 if spec.kind == "lp" else 2)), x.dtype)
     transposed = (
-        plan.source_blocks, plan.colptr, plan.row, state.weights.transposed, pulled, x, table,
+        blocks.source_blocks, blocks.colptr, blocks.row, state.weights.transposed, pulled, x,
+        table,
     )  # fmt: skip
     if spec.kind == "lp":
-        entropy = np.zeros((len(plan.row_blocks), x.shape[1]))
-        norm.norm_pullback(plan.row_blocks, g, state.first, state.second, pulled, entropy)
-        norm.norm_backward(*transposed, dx, theta, moved)
+        entropy = np.zeros((len(blocks.row_blocks), x.shape[1]))
+        norm.norm_pullback(blocks.row_blocks, g, state.first, state.second, pulled, entropy)
+        norm.norm_backward(*transposed, state.limit, dx, theta, moved)
         return _norm_theta(state, theta, entropy), moved
-    assert state.average is not None
-    middle, log_middle = (
-        point.numpy()
-        for point in recentre(torch.from_numpy(state.average), torch.from_numpy(table), spec)
-    )
+    middle, share = recentre(np, state.average, table, spec)
     mean.mean_pullback(
-        plan.row_blocks, g, state.first, state.second, state.weights.total, middle,
+        blocks.row_blocks, g, state.first, state.second, state.weights.sums[0], middle,
         spec.times_weight, pulled,
     )  # fmt: skip
     if spec.kind == "softmax":
-        mean.softmax_backward(*transposed, middle, dx, theta)
-        power = 2
+        mean.softmax_backward(*transposed, middle, state.limit, dx, theta)
     else:
-        limit = x.dtype.type(state.limits.largest)
+        # PyTorch's logarithm, whose last bit is not numpy's: the torch backend takes it too.
+        log_middle = torch.from_numpy(share).log().numpy()
         log_units = np.log(table[:, Channel.INV_RANGE])
         mean.polynomial_backward(
-            *transposed, middle, log_middle, log_units, dx, theta, limit, moved
+            *transposed, middle, log_middle, log_units, state.limit, dx, theta, moved
         )
-        power = 1
-    scale = table[plan.source_blocks[:, 2], Channel.SCALE].astype(np.float64)
-    return (theta * scale**power).sum(axis=0), moved
+    return state.sum_theta(theta), moved
 
 
-def _shift_backward(state: State, g: Array) -> tuple[Array, Array]:
-    r"""What the shift gives to the parameter and, per block of rows, to the origin."""
-    plan, spec, total = state.plan, state.spec, state.weights.total
-    direct = np.zeros(len(plan.row_blocks))
-    if spec.kind == "polynomial":
-        norm.mean_shift_sums(plan.row_blocks, g, total, spec.times_weight, direct)
-        return np.zeros(g.shape[1]), direct
-    roots = np.zeros((len(plan.row_blocks), g.shape[1]))
-    norm.norm_shift_sums(
-        plan.row_blocks, g, total, state.table, spec.shift == "consistent", roots, direct
-    )
-    mu = state.table[plan.row_blocks[:, 2], Channel.MU].astype(np.float64)
-    p = state.table[0, Channel.THETA].astype(np.float64)
-    return -(roots * mu).sum(axis=0) / p**2, direct
-
-
-def _norm_theta(state: State, theta: Array, entropy: Array) -> Array:
-    table, plan = state.table.astype(np.float64), state.plan
+def _norm_theta(state: NumbaState, theta: Array, entropy: Array) -> Array:
+    table, blocks = state.table.astype(np.float64), state.blocks
     p = table[0, Channel.THETA]
-    nodes = (theta * table[plan.source_blocks[:, 2], Channel.RANGE]).sum(axis=0)
-    rows = (entropy * table[plan.row_blocks[:, 2], Channel.RANGE]).sum(axis=0)
+    nodes = (theta * table[blocks.source_blocks[:, 2], Channel.RANGE]).sum(axis=0)
+    rows = (entropy * table[blocks.row_blocks[:, 2], Channel.RANGE]).sum(axis=0)
     value: Array = nodes / p - rows / p**2
     return value
 
 
-def _weight_backward(state: State, g: Array) -> Array:
-    plan, total, spec = state.plan, state.weights.total, state.spec
+def _shift_backward(state: NumbaState, g: Array) -> tuple[Array, Array]:
+    r"""What the shift gives to the parameter and, per block of rows, to the origin."""
+    blocks, spec, total = state.blocks, state.spec, state.weights.sums[0]
+    direct = np.zeros(len(blocks.row_blocks))
+    if spec.kind == "polynomial":
+        mean.mean_shift_sums(blocks.row_blocks, g, total, spec.times_weight, direct)
+        return np.zeros(g.shape[1]), direct
+    roots = np.zeros((len(blocks.row_blocks), g.shape[1]))
+    norm.norm_shift_sums(
+        blocks.row_blocks, g, total, state.table, spec.shift == "consistent", roots, direct
+    )
+    mu = state.table[blocks.row_blocks[:, 2], Channel.MU].astype(np.float64)
+    p = state.table[0, Channel.THETA].astype(np.float64)
+    return -(roots * mu).sum(axis=0) / p**2, direct
+
+
+def _weight_backward(state: NumbaState, g: Array) -> Array:
+    blocks, total, spec = state.blocks, state.weights.sums[0], state.spec
     all_written = state.first is not None and state.exact is None
     weight_grad = (np.empty_like if all_written else np.zeros_like)(state.weights.edge)
     if state.first is not None:
         rows = state.rows
         if rows is None:  # the graph's own weights, with a gradient
-            rows = _tilts(plan, state.x, state.table, spec, total.shape[1])
-        shared = (plan.row_blocks, plan.rowptr, plan.col, rows, state.table, g, state.first)
+            rows = _tilts(blocks, state.x, state.table, spec, total.shape[1])
+        shared = (blocks.row_blocks, blocks.rowptr, blocks.col, rows, state.table, g, state.first)
         if spec.kind == "lp":
             consistent = spec.shift == "consistent"
-            norm.norm_weight_backward(*shared, total, state.lost, consistent, weight_grad)
+            norm.norm_weight_backward(*shared, total, state.needs_exact, consistent, weight_grad)
         else:
             mean.mean_weight_backward(
-                *shared, state.second, total, state.lost, spec.times_weight, weight_grad
+                *shared, state.second, total, state.needs_exact, spec.times_weight, weight_grad
             )
     if state.exact is not None:
         state.exact.weight_backward(state, g, weight_grad)
     return weight_grad
 
 
-def _average(plan: Plan, ratio_sum: Array, counted: Array) -> Array:
-    r"""The mean of the rows' means per graph and channel, over rows that are not lost."""
-    total = np.zeros((len(plan.dst_bounds) - 1, ratio_sum.shape[1]))
-    np.add.at(total, plan.row_blocks[:, 2], ratio_sum)
-    kept = np.maximum(_per_graph(counted, plan.row_blocks, len(total)), 1)
-    average: Array = total / kept[:, None]
-    return average
-
-
-def _per_graph(values: Array, blocks: Array, num_graphs: int) -> Array:
-    summed: Array = np.bincount(blocks[:, 2], weights=values, minlength=num_graphs)
-    return summed
-
-
-def _spread(plan: Plan, x: Array, table: Array, mu_grad: Array, dx: Array) -> None:
-    mu = np.ascontiguousarray(table[:, Channel.MU, 0])
-    count = np.empty(len(plan.node_blocks), np.int64)
-    norm.count_origin(plan.node_blocks, x, mu, count)
-    ties = _per_graph(count, plan.node_blocks, len(mu))
+def _spread(state: NumbaState, mu_grad: Array, dx: Array) -> None:
+    r"""Shares the origin's gradient evenly among the features that attain it."""
+    blocks, x = state.blocks, state.x
+    mu = np.ascontiguousarray(state.table[:, Channel.MU, 0])
+    count = np.empty(len(blocks.node_blocks), np.int64)
+    count_origin(blocks.node_blocks, x, mu, count)
+    ties = blocks.per_graph(count, blocks.node_blocks)
     share = (mu_grad / np.maximum(ties, 1)).astype(x.dtype)
-    norm.spread_origin(plan.node_blocks, x, mu, share, dx)
+    spread_origin(blocks.node_blocks, x, mu, share, state.limit, dx)
+
+
+@kernel()
+def channel_table(
+    blocks, block_ptr, x, sample, theta, softmax, find_origin, origin, parts, ends, narrow, table
+):  # fmt: skip
+    r"""Fills the table of :mod:`meanmax.ops.scaling`.
+
+    :obj:`origin` is written for powers if :obj:`find_origin`, else it is given. :obj:`parts` has
+    room for the largest and smallest feature of each block and channel, :obj:`ends` receives the
+    smallest and largest feature of each graph, NaN unless all are finite, and :obj:`narrow`
+    whether some range is so small that its inverse is infinite.
+    """
+    for b in prange(blocks.shape[0]):
+        top, bottom, poison = parts[0, b], parts[1, b], np.zeros(x.shape[1], x.dtype)
+        first = x[blocks[b, 0]]
+        for c in range(x.shape[1]):
+            top[c] = first[c]
+            bottom[c] = first[c]
+        for u in range(blocks[b, 0], blocks[b, 1]):
+            row = x[u]
+            for c in range(x.shape[1]):
+                z = row[c]
+                top[c] = larger(z, top[c])
+                bottom[c] = -larger(-z, -bottom[c])
+                poison[c] += z * ZERO  # NaN from the first entry that is not finite
+        for c in range(x.shape[1]):
+            top[c] += poison[c]
+    for g in prange(table.shape[0]):
+        t = table[g]
+        high, low = t[TOP], t[CENTRE]
+        ends[0, g], ends[1, g] = graph_range(parts, block_ptr[g], block_ptr[g + 1], high, low)
+        if find_origin and not softmax:
+            origin[g] = ends[0, g]
+        values = np.empty(sample.shape[1], x.dtype)
+        narrow[g] = False
+        for c in range(x.shape[1]):
+            sort_sample(values, x, sample[g], c)
+            write_channel(t, c, high[c], low[c], origin[g], theta[c], values, softmax)
+            narrow[g] |= not np.isfinite(t[INV_RANGE, c])
+
+
+@subroutine
+def graph_range(parts, first, last, high, low):
+    r"""Writes the largest and smallest feature of a graph's channels, 0 where it has no nodes;
+    returns the ends of all of them, NaN unless all are finite.
+    """
+    bottom, top = low.dtype.type(0), low.dtype.type(0)
+    for c in range(high.shape[0]):
+        high[c], low[c] = ZERO, ZERO
+        if last > first:
+            high[c], low[c] = parts[0, first, c], parts[1, first, c]
+        for b in range(first + 1, last):
+            above, below = parts[0, b, c], parts[1, b, c]
+            high[c] = where(above > high[c], above, where(above == above, high[c], above))
+            low[c] = where(below < low[c], below, low[c])
+        top = where(c == 0, high[c], where(high[c] > top, high[c], top))
+        bottom = where(c == 0, low[c], where(low[c] < bottom, low[c], bottom))
+    for c in range(high.shape[0]):
+        if not np.isfinite(high[c]) or not np.isfinite(low[c]):
+            top = low.dtype.type(np.nan)
+    return bottom, top
+
+
+@subroutine
+def sort_sample(values, x, nodes, c):
+    r"""Writes one channel of some nodes, ascending."""
+    for i in range(values.size):
+        z, place = x[nodes[i], c], i
+        while place > 0 and values[place - 1] > z:
+            values[place] = values[place - 1]
+            place -= 1
+        values[place] = z
+
+
+@subroutine
+def write_channel(t, c, high, low, origin, theta, values, softmax):
+    r"""Fills one column of a graph's table."""
+    size = values.size
+    quarter, half, three = values[size // 4], values[size // 2], values[size * 3 // 4]
+    base = where(softmax, ZERO * high, origin)
+    concentrated = three - quarter < CONCENTRATED * abs(half - base)
+    steep = theta * abs(high) > STEEP if softmax else theta >= STEEP_POWER
+    centre = where(steep, high, where(concentrated, half, base))
+    spread = max(abs(high - centre), abs(low - centre))
+    exponent = split_weight(where(spread > ZERO, spread, HALF * (ONE + ZERO * high)))[1]
+    # The inverse of the scale must be a normal number too.
+    largest = where(t.itemsize == 4, 126.0, 1022.0)
+    scale = power_of_two(t.dtype.type(min(max(exponent, -largest), largest)))
+    span = where(high - origin > ZERO, high - origin, ONE + ZERO * high)
+    slope = theta * scale if softmax else scale / span
+    t[TOP, c], t[CENTRE, c], t[SCALE, c], t[INV_SCALE, c] = high, centre, scale, ONE / scale
+    t[MU, c], t[RANGE, c], t[THETA, c] = origin, span, theta
+    t[STEEPNESS, c] = min(slope, t.dtype.type(np.finfo(t.dtype).max))
+    t[INV_RANGE, c] = ONE / span
+    t[INV_THETA, c] = where(theta > ZERO, ONE / theta, ONE)
+
+
+@kernel()
+def spread_origin(blocks, x, mu, share, limit, grad):
+    r"""Adds each graph's share of :math:`\mu`'s gradient to the features that attain it."""
+    for b in prange(blocks.shape[0]):
+        origin, part = mu[blocks[b, 2]], share[blocks[b, 2]]
+        for u in range(blocks[b, 0], blocks[b, 1]):
+            row, z = grad[u], x[u]
+            for c in range(x.shape[1]):
+                row[c] = bounded(row[c] + where(z[c] == origin, part, ZERO), limit)
+
+
+@kernel()
+def count_origin(blocks, x, mu, count):
+    r"""How many features of every block attain their graph's :math:`\mu`."""
+    for b in prange(blocks.shape[0]):
+        origin, ties = mu[blocks[b, 2]], 0
+        for u in range(blocks[b, 0], blocks[b, 1]):
+            z = x[u]
+            for c in range(x.shape[1]):
+                ties += where(z[c] == origin, 1, 0)
+        count[b] = ties

@@ -13,9 +13,9 @@ from numba import prange
 from torch import Tensor
 
 from meanmax.graph import Graph
+from meanmax.ops.numba.blocks import as_array, blocks_of, blocks_of_graph
 from meanmax.ops.numba.gather import edge_dots, gather_sum
 from meanmax.ops.numba.launch import kernel, subroutine, where
-from meanmax.ops.numba.plan import blocks_of, plan_of
 
 BLOCK = 1 << 15
 W = np.uint32
@@ -110,10 +110,10 @@ def product(matrix: Tensor, value: Tensor, graph: Graph, rate: float, seed: int)
         rate (float): The probability of an entry to be dropped.
         seed (int): See :func:`~meanmax.ops.numba.dropout.masked`, whose mask it is.
     """
-    plan, x = plan_of(graph), _array(matrix)
+    blocks, x = blocks_of_graph(graph), as_array(matrix)
     out = np.empty((graph.num_dst, x.shape[1]), x.dtype)
     draw = (*words_of(seed), threshold_of(rate), x.dtype.type(1 / (1 - rate)))
-    _product(plan.row_blocks, plan.rowptr, plan.col, _array(value), *draw, x, out)
+    _product(blocks.row_blocks, blocks.rowptr, blocks.col, as_array(value), *draw, x, out)
     return torch.from_numpy(out)
 
 
@@ -127,18 +127,18 @@ def product_backward(
     needs: tuple[bool, bool],
 ) -> tuple[Tensor | None, Tensor | None]:
     r"""The gradients of matrix and entries, those that are needed."""
-    plan, x, g = plan_of(graph), _array(matrix), _array(grad)
+    blocks, x, g = blocks_of_graph(graph), as_array(matrix), as_array(grad)
     draw = (*words_of(seed), threshold_of(rate), x.dtype.type(1 / (1 - rate)))
-    entries = (plan.rowptr, plan.col, _array(value), *draw)
+    entries = (blocks.rowptr, blocks.col, as_array(value), *draw)
     of_matrix = of_value = None
     if needs[0]:
-        blocks = blocks_of(plan.rowptr, np.array([0, plan.num_dst]), PARTS)
-        sums = np.empty((len(blocks), *x.shape), x.dtype)
-        _matrix_backward(blocks, *entries, g, sums)
-        of_matrix = torch.from_numpy(sums.sum(axis=0) if len(blocks) > 1 else sums[0])
+        parts = blocks_of(blocks.rowptr, np.array([0, blocks.num_dst]), PARTS)
+        sums = np.empty((len(parts), *x.shape), x.dtype)
+        _matrix_backward(parts, *entries, g, sums)
+        of_matrix = torch.from_numpy(sums.sum(axis=0) if len(parts) > 1 else sums[0])
     if needs[1]:
         dots = np.zeros(graph.num_edges, x.dtype)
-        _value_backward(plan.row_blocks, *entries, x, g, dots)
+        _value_backward(blocks.row_blocks, *entries, x, g, dots)
         of_value = torch.from_numpy(dots)
     return of_matrix, of_value
 
@@ -235,7 +235,3 @@ def _value_backward(blocks, rowptr, col, value, low, high, threshold, scale, x, 
                 if words[i] >= threshold:
                     dots[rowptr[v] + i] = scaled[place, 0] * scale
                     place += 1
-
-
-def _array(tensor: Tensor) -> np.ndarray:
-    return tensor.detach().contiguous().numpy()

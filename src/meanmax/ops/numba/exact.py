@@ -1,43 +1,41 @@
-r"""Rows that underflow under the common shift, scaled by their own largest term: backward.
+r"""Rows that underflow under the common shift: each is scaled by its own largest term.
 
-What a source collects from such a row is formed edge by edge, from the row's own anchor, because
-the split into sums over the row that serves all others would cancel here.
+In the backward pass, what a source collects from such a row is formed edge by edge, from the
+row's own anchor, because the split into sums over the row that serves all others would cancel.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import prange, types
-from numba.extending import overload
+from numba import prange
 
+from meanmax.ops.numba.blocks import ROW_COST, Array, EdgeWeights, GraphBlocks, blocks_of
 from meanmax.ops.numba.launch import kernel, larger, read, subroutine, where
 from meanmax.ops.numba.norm import weight_root
-from meanmax.ops.numba.plan import ROW_COST, Array, Plan, Weights, blocks_of
-from meanmax.ops.numba.tilt import (
+from meanmax.ops.numba.vector_math import (
     INV_SCALE,
     MU,
     ONE,
     RANGE,
+    SCALE,
     STEEPNESS,
     THETA,
     TOP,
     ZERO,
     U,
-    bits_float,
-    float_bits,
+    bounded,
     log,
     power_of_two,
     relative_log,
+    split_weight,
 )
-from meanmax.ops.scaling import Channel
 from meanmax.ops.spec import AggregationSpec
 
 if TYPE_CHECKING:
-    from meanmax.ops.numba.backend import State
+    from meanmax.ops.numba.backend import NumbaState
 
 
 NOWHERE = np.float32(-3.0e38)  # the exponent of zero
@@ -53,33 +51,6 @@ def split(s, mantissa, exponent, c):
     rest = min(max(bounded - np.float64(k), -126.0), 126.0)
     exponent[c] = k
     mantissa[c] = np.exp2(rest)
-
-
-def split_weight(a):
-    r"""A positive weight as mantissa in [1/2, 1) and exponent, both in the weight's type."""
-    raise NotImplementedError("only inside compiled code")
-
-
-@overload(split_weight)
-def _split_weight_overload(a):
-    if a == types.float32:
-        return lambda a: _split_weight32(a)
-    return lambda a: _split_weight64(a)
-
-
-@subroutine
-def _split_weight32(a):
-    small = a < np.float32(1.17549435e-38)
-    bits = float_bits(where(small, a * np.float32(16777216.0), a))
-    exponent = (bits >> np.int32(23)) - where(small, np.int32(150), np.int32(126))
-    mantissa = bits_float((bits & np.int32(0x007FFFFF)) | np.int32(0x3F000000))
-    return mantissa, np.float32(exponent)
-
-
-@subroutine
-def _split_weight64(a):
-    mantissa, exponent = math.frexp(a)
-    return mantissa, np.float64(exponent)
 
 
 @kernel()
@@ -109,7 +80,6 @@ def extend_power(blocks, x, table, mantissa, exponent):
                     k[c] = where(theta[c] == ZERO, ZERO, NOWHERE)
 
 
-SCALE = int(Channel.SCALE)
 SOFTMAX, PRINTED_SOFTMAX, POLYNOMIAL, LP = 0, 1, 2, 3
 
 
@@ -190,19 +160,12 @@ def has_origin_slope(z, mu, theta):
 
 
 @subroutine
-def bounded(value, limit):
-    r"""Clips to the largest finite number."""
-    value = where(value < limit, value, limit)
-    return where(value > -limit, value, -limit)
-
-
-@subroutine
 def finish_softmax(carried, pull, moment, table, grad, theta_sum, limit):
     r"""Adds a source's collected terms to its gradient; returns their sum."""
     steep = table[STEEPNESS]
     for c in range(grad.shape[0]):
         slope = where(pull[c] != ZERO, steep[c] * pull[c], ZERO)
-        grad[c] += bounded(carried[c] + slope, limit)
+        grad[c] = bounded(grad[c] + bounded(carried[c] + slope, limit), limit)
         theta_sum[c] += moment[c]
     return 0.0
 
@@ -227,7 +190,7 @@ def finish_polynomial(carried, pull, moment, z, m, table, grad, theta_sum, limit
             d = carried[c]
             theta_sum[c] -= pull[c] * log(span[c])
         d = bounded(d, limit)
-        grad[c] += d
+        grad[c] = bounded(grad[c] + d, limit)
         total += d
     return total
 
@@ -246,7 +209,7 @@ def finish_norm(carried, moment, z, m, table, grad, theta_sum, limit):
         elif theta[c] == ONE:
             d = carried[c]
         d = bounded(d, limit)
-        grad[c] += d
+        grad[c] = bounded(grad[c] + d, limit)
         total += d
     return total
 
@@ -425,7 +388,8 @@ def softmax_peaks(peak, anchor, theta, highest):
 @kernel()
 def exact_mean_forward(
     blocks, chosen, graph_of, rowptr, col, weight, x, mantissa, exponent, table, total,
-    softmax, delicate, unit_denominator, times_weight, peak, anchor, inverse, ratio, extra, out,
+    softmax, extreme_weights, unit_denominator, times_weight, peak, anchor, inverse, ratio, extra,
+    out,
 ):  # fmt: skip
     r"""Tilted means of the rows :obj:`chosen`; with :obj:`unit_denominator` as Eq. 15 prints it.
 
@@ -443,7 +407,7 @@ def exact_mean_forward(
             scale, inv, mu = t[SCALE], t[INV_SCALE], t[MU]
             top, base = peak[i], anchor[i]
             highest = row_anchors(base, rowptr, col, weight, v, x, unit_denominator)
-            if softmax and not delicate[v] and not unit_denominator:
+            if softmax and not extreme_weights[v] and not unit_denominator:
                 softmax_peaks(top, base, t[THETA], highest)
             else:
                 row_peaks(top, rowptr, col, weight, v, exponent, unit_denominator)
@@ -536,11 +500,11 @@ def exact_norm_forward(
 
 
 @dataclass(frozen=True, eq=False)
-class Exact:
+class ExactState:
     r"""What the exact forward pass leaves, one row of each array per row of :obj:`chosen`.
 
     For the means, :obj:`ratio` is the mean from the :obj:`anchor`, for Lp the norm. What
-    :obj:`extra` holds depends on the form; the kernels say.
+    :obj:`extra` holds depends on the form; see the kernels.
     """
 
     chosen: Array
@@ -554,96 +518,78 @@ class Exact:
     ratio: Array
     extra: Array
 
-    def backward(self, state: State, g: Array, dx: Array) -> tuple[Array, Array]:
+    def backward(self, state: NumbaState, g: Array, dx: Array) -> tuple[Array, Array]:
         r"""Adds to :obj:`dx`; returns the parameter's gradient and :obj:`dx`'s sum per block."""
-        plan, x = state.plan, state.x
-        theta = np.zeros((len(plan.source_blocks), x.shape[1]))
-        moved = np.zeros(len(plan.source_blocks))
-        slot = np.full(plan.num_dst, -1, np.int64)
+        graph, x, table = state.blocks, state.x, state.table
+        theta = np.zeros((len(graph.source_blocks), x.shape[1]))
+        moved = np.zeros(len(graph.source_blocks))
+        slot = np.full(graph.num_dst, -1, np.int64)
         slot[self.chosen] = np.arange(len(self.chosen))
         exact_backward(
-            plan.source_blocks, plan.colptr, plan.row, state.weights.transposed, slot, x,
-            self.mantissa, self.exponent, state.table, kind_code(state.spec), _limit(state),
+            graph.source_blocks, graph.colptr, graph.row, state.weights.transposed, slot, x,
+            self.mantissa, self.exponent, table, kind_code(state.spec), state.limit,
             self.peak, self._pulled(state, g), self.anchor, self.ratio, self.extra,
             dx, theta, moved,
         )  # fmt: skip
         if state.spec.kind == "lp":
-            summed = theta.sum(axis=0) / state.table[0, Channel.THETA].astype(np.float64) ** 2
-        else:
-            scale = state.table[plan.source_blocks[:, 2], Channel.SCALE].astype(np.float64)
-            power = 2 if state.spec.kind == "softmax" else 1
-            summed = (theta * scale**power).sum(axis=0)
-        return summed, moved
+            return theta.sum(axis=0) / table[0, THETA].astype(np.float64) ** 2, moved
+        return state.sum_theta(theta), moved
 
-    def weight_backward(self, state: State, g: Array, weight_grad: Array) -> None:
+    def weight_backward(self, state: NumbaState, g: Array, weight_grad: Array) -> None:
         r"""Writes the gradient of the weights of these rows."""
-        plan, spec = state.plan, state.spec
+        graph, spec = state.blocks, state.spec
         exact_weight_backward(
-            self.blocks, self.chosen, self.graph_of, plan.rowptr, plan.col, state.x,
+            self.blocks, self.chosen, self.graph_of, graph.rowptr, graph.col, state.x,
             self.mantissa, self.exponent, state.table, kind_code(spec),
-            spec.shift == "consistent", spec.times_weight, _limit(state), state.weights.total,
+            spec.shift == "consistent", spec.times_weight, state.limit, state.weights.sums[0],
             self.peak, self._pulled(state, g), self.anchor, self.ratio, g, state.out, weight_grad,
         )  # fmt: skip
 
-    def _pulled(self, state: State, g: Array) -> Array:
+    def _pulled(self, state: NumbaState, g: Array) -> Array:
         pulled = g[self.chosen]
         pulled *= self.inverse
         if state.spec.kind == "lp":
             pulled *= self.ratio
         if state.spec.times_weight:
-            total = state.weights.total[self.chosen]
+            total = state.weights.sums[0][self.chosen]
             pulled *= np.repeat(total, pulled.shape[1] // total.shape[1], axis=1)
         return pulled
 
 
 def exact_forward(
-    plan: Plan,
-    weights: Weights,
-    x: Array,
-    table: Array,
-    spec: AggregationSpec,
-    lost: Array,
-    out: Array,
-) -> Exact:
-    r"""Recomputes the rows that are :obj:`lost` and writes them into :obj:`out`."""
-    chosen = np.flatnonzero(lost)
-    graph_of = np.searchsorted(plan.dst_bounds, chosen, side="right") - 1
-    degree = (plan.rowptr[chosen + 1] - plan.rowptr[chosen]).astype(np.int64)
+    graph: GraphBlocks, weights: EdgeWeights, x: Array, table: Array, spec: AggregationSpec,
+    needs_exact: Array, out: Array,
+) -> ExactState:  # fmt: skip
+    r"""Recomputes the rows that are marked in :obj:`needs_exact` and writes them to :obj:`out`."""
+    chosen = np.flatnonzero(needs_exact)
+    graph_of = np.searchsorted(graph.dst_bounds, chosen, side="right") - 1
+    degree = (graph.rowptr[chosen + 1] - graph.rowptr[chosen]).astype(np.int64)
     cost = np.concatenate([[0], np.cumsum(degree + ROW_COST)])
     blocks = blocks_of(cost, np.array([0, len(chosen)]))
     mantissa, exponent = np.empty((2, *x.shape), x.dtype)
     extend = extend_softmax if spec.kind == "softmax" else extend_power
-    extend(plan.node_blocks, x, table, mantissa, exponent)
+    extend(graph.node_blocks, x, table, mantissa, exponent)
     peak, inverse, ratio, extra = np.empty((4, len(chosen), x.shape[1]), x.dtype)
     # Lp has no mean, so nothing to measure it from.
     anchor = peak if spec.kind == "lp" else np.empty_like(peak)
+    total, extreme_weights, _ = weights.sums
     shared = (
-        blocks, chosen, graph_of, plan.rowptr, plan.col, weights.edge, x, mantissa, exponent,
-        table, weights.total,
+        blocks, chosen, graph_of, graph.rowptr, graph.col, weights.edge, x, mantissa, exponent,
+        table, total,
     )  # fmt: skip
     if spec.kind == "lp":
         exact_norm_forward(*shared, spec.shift == "consistent", peak, inverse, ratio, extra, out)
     else:
         exact_mean_forward(
-            *shared, spec.kind == "softmax", weights.delicate, spec.unit_denominator,
-            spec.times_weight,
-            peak, anchor, inverse, ratio, extra, out,
+            *shared, spec.kind == "softmax", extreme_weights, spec.unit_denominator,
+            spec.times_weight, peak, anchor, inverse, ratio, extra, out,
         )  # fmt: skip
-    return Exact(chosen, graph_of, blocks, mantissa, exponent, peak, anchor, inverse, ratio, extra)
+    return ExactState(
+        chosen, graph_of, blocks, mantissa, exponent, peak, anchor, inverse, ratio, extra
+    )
 
 
 def kind_code(spec: AggregationSpec) -> int:
-    r"""The kernels' number for the form."""
-    if spec.unit_denominator:
-        return PRINTED_SOFTMAX
-    codes = {
-        "softmax": SOFTMAX,
-        "polynomial": POLYNOMIAL,
-        "lp": LP,
-    }
-    return codes[spec.kind]
-
-
-def _limit(state: State) -> np.floating:
-    limit: np.floating = state.x.dtype.type(state.limits.largest)
-    return limit
+    r"""The kernels' number for an aggregator."""
+    codes = {"softmax": SOFTMAX, "polynomial": POLYNOMIAL, "lp": LP}
+    return PRINTED_SOFTMAX if spec.unit_denominator else codes[spec.kind]

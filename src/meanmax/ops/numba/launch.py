@@ -21,6 +21,13 @@ _has_run = False
 _forked = False
 
 
+class _Set(threading.local):
+    threads = 0  # what this thread has told numba, whose setting is one per thread too
+
+
+_set = _Set()
+
+
 def _mark_fork() -> None:
     global _forked
     _forked = _has_run
@@ -31,6 +38,7 @@ if hasattr(os, "register_at_fork"):  # pragma: no branch
 
 
 SMALL_WORK = 1 << 17  # numbers in all arrays together
+MOST_THREADS: int = numba.config.NUMBA_NUM_THREADS
 
 CONTRACTED = {"contract"}
 REORDERED = {"contract", "reassoc", "nsz"}
@@ -74,8 +82,16 @@ class Kernel:
             return
         global _has_run
         _has_run = True
+        work = 0
+        for arg in args:
+            if type(arg) is np.ndarray:
+                work += arg.size
+        # One thread where waking another costs more than it does.
+        threads = 1 if work < SMALL_WORK else min(torch.get_num_threads(), MOST_THREADS)
         with _one_at_a_time:
-            numba.set_num_threads(_threads_for(args))
+            if _set.threads != threads:
+                numba.set_num_threads(threads)
+                _set.threads = threads
             self._parallel(*args)
 
     def __repr__(self) -> str:
@@ -86,14 +102,6 @@ class Kernel:
             return numba.njit(parallel=True, cache=True, **self._options)(self._function)
         except RuntimeError:  # no writable place for the cache: compile in every process
             return numba.njit(parallel=True, **self._options)(self._function)
-
-
-def _threads_for(args: tuple[Any, ...]) -> int:
-    r"""As many threads as PyTorch uses, but one where waking another costs more than it does."""
-    work = sum(arg.size for arg in args if isinstance(arg, np.ndarray))
-    if work < SMALL_WORK:
-        return 1
-    return int(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
 
 
 def kernel(*, reassociate: bool = False) -> Callable[[Callable[..., Any]], Kernel]:

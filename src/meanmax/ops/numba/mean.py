@@ -10,44 +10,87 @@ import numpy as np
 from numba import prange
 
 from meanmax.ops.numba.gather import edge_dots, gather_sum
-from meanmax.ops.numba.launch import kernel, read, where
-from meanmax.ops.numba.tilt import (
+from meanmax.ops.numba.launch import kernel, read, subroutine, where
+from meanmax.ops.numba.vector_math import (
     CENTRE,
     INV_RANGE,
     INV_SCALE,
     MU,
     ONE,
+    SCALE,
     STEEPNESS,
     THETA,
     TOP,
     ZERO,
     U,
+    bounded,
     exp,
     relative_log,
+    tilt_power,
 )
-from meanmax.ops.scaling import Channel
 
-SCALE = int(Channel.SCALE)
+
+@kernel()
+def tilt_softmax(blocks, x, table, rows, width):
+    r"""Writes blocks :math:`[T, T \hat v]` with :math:`T = e^{\gamma (z - z_{max})}`."""
+    for b in prange(blocks.shape[0]):
+        t = table[blocks[b, 2]]
+        top, centre, inv, steep = t[TOP], t[CENTRE], t[INV_SCALE], t[STEEPNESS]
+        for u in range(blocks[b, 0], blocks[b, 1]):
+            row, z = rows[u], x[u]
+            for h in range(x.shape[1] // width):
+                start, pair = U(h) * U(width), U(h) * U(2 * width)
+                for i in range(U(width)):
+                    c = start + i
+                    tilt = exp(steep[c] * ((z[c] - top[c]) * inv[c]))
+                    row[pair + i] = tilt
+                    row[pair + U(width) + i] = tilt * ((z[c] - centre[c]) * inv[c])
+
+
+@kernel()
+def tilt_polynomial(blocks, x, table, rows, width, floor):
+    r"""Writes blocks :math:`[T, T \hat v]` with :math:`T = (y / y_{max})^\alpha`.
+
+    Above :math:`\mu` no tilt falls below :obj:`floor`, so that a sum of exactly 0 tells that all
+    neighbours sit at :math:`\mu`.
+    """
+    for b in prange(blocks.shape[0]):
+        t = table[blocks[b, 2]]
+        top, centre, inv, mu = t[TOP], t[CENTRE], t[INV_SCALE], t[MU]
+        inv_range, theta = t[INV_RANGE], t[THETA]
+        for u in range(blocks[b, 0], blocks[b, 1]):
+            row, z = rows[u], x[u]
+            for h in range(x.shape[1] // width):
+                start, pair = U(h) * U(width), U(h) * U(2 * width)
+                for i in range(U(width)):
+                    c = start + i
+                    tilt = tilt_power(z[c], top[c], mu[c], inv_range[c], theta[c])
+                    tilt = where((tilt < floor) & (z[c] > mu[c]), floor, tilt)
+                    row[pair + i] = tilt
+                    row[pair + U(width) + i] = tilt * ((z[c] - centre[c]) * inv[c])
 
 
 @kernel()
 def mean_forward(
-    blocks, rowptr, col, weight, rows, table, total, delicate, least, times_weight,
-    must_not_vanish, inverse, ratio, out, lost, ratio_sum, counted,
+    blocks, rowptr, col, weight, rows, table, total, extreme_weights, least, times_weight,
+    must_not_vanish, inverse, ratio, out, needs_exact, average,
 ):  # fmt: skip
     r"""One pass over the rows.
 
-    Saves :math:`1 / \sum a T` and the mean :math:`r` in units of the channel, and sums the means.
-    A row that has a channel in which the sum fell below :obj:`least` of its weight is marked as
-    lost.
+    Saves :math:`1 / \sum a T`, the mean :math:`r` in units of the channel, and the average of the
+    means per graph and channel, rows that need the exact path left out.
+    A row that has a channel in which the sum fell below :obj:`least` of its weight is marked in
+    :obj:`needs_exact`.
     """
+    ratio_sum = np.zeros((blocks.shape[0], out.shape[1]), np.float64)
+    counted = np.zeros(blocks.shape[0], np.float64)
     for b in prange(blocks.shape[0]):
         t = table[blocks[b, 2]]
         centre, scale, inv, mu = t[CENTRE], t[SCALE], t[INV_SCALE], t[MU]
         width = out.shape[1] // weight.shape[1]
         acc, sums, kept = np.empty(rows.shape[1], rows.dtype), ratio_sum[b], 0
         for v in range(blocks[b, 0], blocks[b, 1]):
-            fell, weighted = 1 if delicate[v] else 0, 0
+            fell, weighted = 1 if extreme_weights[v] else 0, 0
             inverse_row, ratio_row, out_row = inverse[v], ratio[v], out[v]
             if not fell:
                 gather_sum(acc, rows, col, weight, rowptr[v], rowptr[v + 1], 2 * width)
@@ -76,7 +119,7 @@ def mean_forward(
                     inverse_row[c] = inverted
                     ratio_row[c] = mean
                     out_row[c] = factor * (read(centre, c) + read(scale, c) * mean)
-            lost[v] = fell > 0
+            needs_exact[v] = fell > 0
             if fell:
                 for c in range(out.shape[1]):
                     inverse_row[c] = ZERO
@@ -87,6 +130,22 @@ def mean_forward(
                 for c in range(out.shape[1]):
                     sums[c] += ratio_row[c]
         counted[b] = kept
+    write_average(blocks, ratio_sum, counted, average)
+
+
+@subroutine
+def write_average(blocks, ratio_sum, counted, average):
+    r"""Divides the sums of each graph's blocks by what was counted there."""
+    total = np.zeros(average.shape, np.float64)
+    number = np.zeros(average.shape[0], np.float64)
+    for b in range(blocks.shape[0]):
+        g = blocks[b, 2]
+        number[g] += counted[b]
+        for c in range(average.shape[1]):
+            total[g, c] += ratio_sum[b, c]
+    for g in range(average.shape[0]):
+        for c in range(average.shape[1]):
+            average[g, c] = total[g, c] / max(number[g], 1.0)
 
 
 @kernel()
@@ -115,7 +174,7 @@ def mean_pullback(blocks, grad, inverse, ratio, total, middle, times_weight, row
 
 @kernel()
 def softmax_backward(
-    blocks, colptr, row_of, weight, pulled, x, table, middle, grad, theta_grad
+    blocks, colptr, row_of, weight, pulled, x, table, middle, limit, grad, theta_grad
 ):  # fmt: skip
     r"""One pass over the transposed rows: feature gradients and the sums for :math:`\gamma`."""
     for b in prange(blocks.shape[0]):
@@ -136,7 +195,7 @@ def softmax_backward(
                     away = (read(z, c) - read(centre, c)) * read(inv, c) - read(mid, c)
                     moved = away * acc[pair + i] - acc[pair + U(width) + i]
                     slope = where(tilt > ZERO, read(steep, c) * moved, ZERO)
-                    grad_row[c] = tilt * (acc[pair + i] + slope)
+                    grad_row[c] = bounded(tilt * (acc[pair + i] + slope), limit)
                     parts[c] = tilt * moved * away
             for c in range(U(x.shape[1])):
                 theta_sum[c] += parts[c]
@@ -144,8 +203,8 @@ def softmax_backward(
 
 @kernel()
 def polynomial_backward(
-    blocks, colptr, row_of, weight, pulled, x, table, middle, log_middle, log_units, grad,
-    theta_grad, limit, origin,
+    blocks, colptr, row_of, weight, pulled, x, table, middle, log_middle, log_units, limit,
+    grad, theta_grad, origin,
 ):  # fmt: skip
     r"""The same for the polynomial; also sums the feature gradients, which :math:`\mu` undoes."""
     for b in prange(blocks.shape[0]):
@@ -183,8 +242,7 @@ def polynomial_backward(
                     away = (read(z, c) - read(centre, c)) * read(inv, c) - read(mid, c)
                     moved = away * acc[pair + i] - acc[pair + U(width) + i]
                     d = tilts[c] * acc[pair + i] + slopes[c] * moved
-                    d = where(d < limit, d, limit)
-                    grad_row[c] = where(d > -limit, d, -limit)
+                    grad_row[c] = bounded(d, limit)
                     parts[c] = moved * tilts[c] * logs[c]
             for c in range(channels):
                 moved_sum[c] += grad_row[c]
@@ -195,7 +253,8 @@ def polynomial_backward(
 
 @kernel(reassociate=True)
 def mean_weight_backward(
-    blocks, rowptr, col, rows, table, grad, inverse, ratio, total, lost, times_weight, weight_grad
+    blocks, rowptr, col, rows, table, grad, inverse, ratio, total, needs_exact, times_weight,
+    weight_grad,
 ):  # fmt: skip
     r"""The gradient of every edge weight, a product sampled at the edges."""
     for b in prange(blocks.shape[0]):
@@ -205,7 +264,7 @@ def mean_weight_backward(
         width = grad.shape[1] // heads
         left, whole = np.empty(rows.shape[1], rows.dtype), np.empty(heads, rows.dtype)
         for v in range(blocks[b, 0], blocks[b, 1]):
-            if lost[v]:
+            if needs_exact[v]:
                 continue
             g, inverse_row, ratio_row = grad[v], inverse[v], ratio[v]
             for h in range(heads):
@@ -227,3 +286,22 @@ def mean_weight_backward(
                 for e in range(rowptr[v], rowptr[v + 1]):
                     for h in range(heads):
                         weight_grad[e, h] += whole[h]
+
+
+@kernel(reassociate=True)
+def mean_shift_sums(blocks, grad, total, times_weight, origin):
+    r"""What reaches :math:`\mu` other than through the features of a tilted mean."""
+    for b in prange(blocks.shape[0]):
+        heads = total.shape[1]
+        width = grad.shape[1] // heads
+        reached = 0.0
+        for v in range(blocks[b, 0], blocks[b, 1]):
+            g = grad[v]
+            for h in range(heads):
+                a = total[v, h]
+                start, direct = U(h) * U(width), ZERO * a
+                for c in range(start, start + U(width)):
+                    direct += g[c]
+                if a > ZERO:
+                    reached += where(times_weight, a, ONE) * direct
+        origin[b] = reached

@@ -13,7 +13,7 @@ from numba import prange
 
 from meanmax.ops.numba.gather import edge_dots, gather_sum
 from meanmax.ops.numba.launch import kernel, read, subroutine, where
-from meanmax.ops.numba.tilt import (
+from meanmax.ops.numba.vector_math import (
     INV_RANGE,
     INV_THETA,
     MU,
@@ -23,9 +23,11 @@ from meanmax.ops.numba.tilt import (
     TOP,
     ZERO,
     U,
+    bounded,
     exp,
     log,
     relative_log,
+    tilt_power,
 )
 
 
@@ -87,48 +89,6 @@ def norm_shift_sums(blocks, grad, total, table, consistent, root_sum, origin):
         origin[b] = direct.sum()
 
 
-@kernel(reassociate=True)
-def mean_shift_sums(blocks, grad, total, times_weight, origin):
-    r"""What reaches :math:`\mu` other than through the features of a tilted mean."""
-    for b in prange(blocks.shape[0]):
-        heads = total.shape[1]
-        width = grad.shape[1] // heads
-        reached = 0.0
-        for v in range(blocks[b, 0], blocks[b, 1]):
-            g = grad[v]
-            for h in range(heads):
-                a = total[v, h]
-                start, direct = U(h) * U(width), ZERO * a
-                for c in range(start, start + U(width)):
-                    direct += g[c]
-                if a > ZERO:
-                    reached += where(times_weight, a, ONE) * direct
-        origin[b] = reached
-
-
-@kernel()
-def spread_origin(blocks, x, mu, share, grad):
-    r"""Adds each graph's share of :math:`\mu`'s gradient to the features that attain it."""
-    for b in prange(blocks.shape[0]):
-        origin, part = mu[blocks[b, 2]], share[blocks[b, 2]]
-        for u in range(blocks[b, 0], blocks[b, 1]):
-            row, z = grad[u], x[u]
-            for c in range(x.shape[1]):
-                row[c] += where(z[c] == origin, part, ZERO)
-
-
-@kernel()
-def count_origin(blocks, x, mu, count):
-    r"""How many features of every block attain their graph's :math:`\mu`."""
-    for b in prange(blocks.shape[0]):
-        origin, ties = mu[blocks[b, 2]], 0
-        for u in range(blocks[b, 0], blocks[b, 1]):
-            z = x[u]
-            for c in range(x.shape[1]):
-                ties += where(z[c] == origin, 1, 0)
-        count[b] = ties
-
-
 @subroutine
 def fill(row, value, start, stop):
     r"""Writes one value."""
@@ -164,9 +124,22 @@ def write_row(out, slope, entropy, sums, theta, inverse, span, mu, root, start, 
 
 
 @kernel()
+def tilt_lp(blocks, x, table, rows, floor):
+    r"""Writes :math:`T = (y / y_{max})^p`, at least :obj:`floor` above :math:`\mu`."""
+    for b in prange(blocks.shape[0]):
+        t = table[blocks[b, 2]]
+        top, mu, inv_range, theta = t[TOP], t[MU], t[INV_RANGE], t[THETA]
+        for u in range(blocks[b, 0], blocks[b, 1]):
+            row, z = rows[u], x[u]
+            for c in range(x.shape[1]):
+                tilt = tilt_power(z[c], top[c], mu[c], inv_range[c], theta[c])
+                row[c] = where((tilt < floor) & (z[c] > mu[c]), floor, tilt)
+
+
+@kernel()
 def norm_forward(
-    blocks, rowptr, col, weight, rows, table, total, delicate, least, consistent,
-    slope, entropy, out, lost,
+    blocks, rowptr, col, weight, rows, table, total, extreme_weights, least, consistent,
+    slope, entropy, out, needs_exact,
 ):  # fmt: skip
     r"""One pass over the rows.
 
@@ -182,7 +155,7 @@ def norm_forward(
         acc, root = np.empty(channels, out.dtype), np.empty(channels, out.dtype)
         for v in range(blocks[b, 0], blocks[b, 1]):
             slope_row, entropy_row, out_row = slope[v], entropy[v], out[v]
-            fell = 1 if delicate[v] else 0
+            fell = 1 if extreme_weights[v] else 0
             if not fell:
                 gather_sum(acc, rows, col, weight, rowptr[v], rowptr[v + 1], channels // heads)
             for h in range(heads):
@@ -203,7 +176,7 @@ def norm_forward(
                 if not one_root:
                     for c in range(start, stop):
                         out_row[c] += mu[c] * root[c]
-            lost[v] = fell > 0
+            needs_exact[v] = fell > 0
             if fell:
                 fill(slope_row, ZERO, U(0), U(channels))
                 fill(entropy_row, ZERO, U(0), U(channels))
@@ -224,7 +197,7 @@ def norm_pullback(blocks, grad, slope, entropy, pulled, entropy_sum):
 
 @kernel()
 def norm_backward(
-    blocks, colptr, row_of, weight, pulled, x, table, grad, theta_grad, origin
+    blocks, colptr, row_of, weight, pulled, x, table, limit, grad, theta_grad, origin
 ):  # fmt: skip
     r"""One pass over the transposed rows: feature gradients and the sums for :math:`p`."""
     for b in prange(blocks.shape[0]):
@@ -243,7 +216,7 @@ def norm_backward(
                 slope = where(above, exp((p - ONE) * logarithm), ZERO)
                 d = where(p == ONE, ONE, slope) * acc[c]
                 y = (read(z, c) - read(mu, c)) * read(inv, c)
-                grad_row[c] = d
+                grad_row[c] = bounded(d, limit)
                 parts[c] = where(above, d * y * logarithm, ZERO)
             for c in range(channels):
                 theta_sum[c] += parts[c]
@@ -254,7 +227,7 @@ def norm_backward(
 
 @kernel(reassociate=True)
 def norm_weight_backward(
-    blocks, rowptr, col, rows, table, grad, slope, total, lost, consistent, weight_grad
+    blocks, rowptr, col, rows, table, grad, slope, total, needs_exact, consistent, weight_grad
 ):  # fmt: skip
     r"""The gradient of every edge weight, a product sampled at the edges."""
     for b in prange(blocks.shape[0]):
@@ -265,7 +238,7 @@ def norm_weight_backward(
         left, whole = np.empty(grad.shape[1], grad.dtype), np.empty(heads, grad.dtype)
         root, uniform = np.empty(grad.shape[1], grad.dtype), uniform_heads(theta, heads)
         for v in range(blocks[b, 0], blocks[b, 1]):
-            if lost[v]:
+            if needs_exact[v]:
                 continue
             g, slope_row = grad[v], slope[v]
             for h in range(heads):

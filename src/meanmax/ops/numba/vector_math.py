@@ -1,4 +1,4 @@
-r"""Exponential and logarithm that the compiler can vectorise.
+r"""Elementary functions that the compiler can vectorise.
 
 Numba calls the C library once per element. For float32 these polynomials (the classical Cephes
 ones) inline into the surrounding loop and run eight wide, with an error near one unit in the last
@@ -12,10 +12,10 @@ import math
 
 import numpy as np
 from llvmlite import ir
-from numba import prange, types
+from numba import types
 from numba.extending import intrinsic, overload
 
-from meanmax.ops.numba.launch import kernel, larger, subroutine, where
+from meanmax.ops.numba.launch import subroutine, where
 from meanmax.ops.scaling import Channel
 
 F = np.float32
@@ -135,34 +135,39 @@ def _power_of_two_overload(k):
     return lambda k: _power_of_two64(k)
 
 
+def split_weight(a):
+    r"""A positive weight as mantissa in [1/2, 1) and exponent, both in the weight's type."""
+    raise NotImplementedError("only inside compiled code")
+
+
+@overload(split_weight)
+def _split_weight_overload(a):
+    if a == types.float32:
+        return lambda a: _split_weight32(a)
+    return lambda a: _split_weight64(a)
+
+
+@subroutine
+def _split_weight32(a):
+    small = a < np.float32(1.17549435e-38)
+    bits = float_bits(where(small, a * np.float32(16777216.0), a))
+    exponent = (bits >> np.int32(23)) - where(small, np.int32(150), np.int32(126))
+    mantissa = bits_float((bits & np.int32(0x007FFFFF)) | np.int32(0x3F000000))
+    return mantissa, np.float32(exponent)
+
+
+@subroutine
+def _split_weight64(a):
+    mantissa, exponent = math.frexp(a)
+    return mantissa, np.float64(exponent)
+
+
 U = np.uint64
 ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
 TOP, CENTRE, INV_SCALE = int(Channel.TOP), int(Channel.CENTRE), int(Channel.INV_SCALE)
 MU, RANGE, INV_RANGE = int(Channel.MU), int(Channel.RANGE), int(Channel.INV_RANGE)
 THETA, INV_THETA = int(Channel.THETA), int(Channel.INV_THETA)
-STEEPNESS = int(Channel.STEEPNESS)
-
-
-@kernel()
-def channel_range(blocks, x, high, low, finite):
-    r"""Largest and smallest feature of every block and channel, and whether all are finite."""
-    for b in prange(blocks.shape[0]):
-        top, bottom, poison = high[b], low[b], np.zeros(x.shape[1], x.dtype)
-        first = x[blocks[b, 0]]
-        for c in range(x.shape[1]):
-            top[c] = first[c]
-            bottom[c] = first[c]
-        for u in range(blocks[b, 0], blocks[b, 1]):
-            row = x[u]
-            for c in range(x.shape[1]):
-                z = row[c]
-                top[c] = larger(z, top[c])
-                bottom[c] = -larger(-z, -bottom[c])
-                poison[c] += z * ZERO  # NaN from the first entry that is not finite
-        finite[b] = 1
-        for c in range(x.shape[1]):
-            if poison[c] != ZERO:
-                finite[b] = 0
+STEEPNESS, SCALE = int(Channel.STEEPNESS), int(Channel.SCALE)
 
 
 @subroutine
@@ -187,54 +192,7 @@ def tilt_power(z, top, mu, inv_range, theta):
     return where(z > mu, tilt, where(theta == ZERO, ONE, ZERO))
 
 
-@kernel()
-def tilt_softmax(blocks, x, table, rows, width):
-    r"""Writes blocks :math:`[T, T \hat v]` with :math:`T = e^{\gamma (z - z_{max})}`."""
-    for b in prange(blocks.shape[0]):
-        t = table[blocks[b, 2]]
-        top, centre, inv, steep = t[TOP], t[CENTRE], t[INV_SCALE], t[STEEPNESS]
-        for u in range(blocks[b, 0], blocks[b, 1]):
-            row, z = rows[u], x[u]
-            for h in range(x.shape[1] // width):
-                start, pair = U(h) * U(width), U(h) * U(2 * width)
-                for i in range(U(width)):
-                    c = start + i
-                    tilt = exp(steep[c] * ((z[c] - top[c]) * inv[c]))
-                    row[pair + i] = tilt
-                    row[pair + U(width) + i] = tilt * ((z[c] - centre[c]) * inv[c])
-
-
-@kernel()
-def tilt_polynomial(blocks, x, table, rows, width, floor):
-    r"""Writes blocks :math:`[T, T \hat v]` with :math:`T = (y / y_{max})^\alpha`.
-
-    Above :math:`\mu` no tilt falls below :obj:`floor`, so that a sum of exactly 0 tells that all
-    neighbours sit at :math:`\mu`.
-    """
-    for b in prange(blocks.shape[0]):
-        t = table[blocks[b, 2]]
-        top, centre, inv, mu = t[TOP], t[CENTRE], t[INV_SCALE], t[MU]
-        inv_range, theta = t[INV_RANGE], t[THETA]
-        for u in range(blocks[b, 0], blocks[b, 1]):
-            row, z = rows[u], x[u]
-            for h in range(x.shape[1] // width):
-                start, pair = U(h) * U(width), U(h) * U(2 * width)
-                for i in range(U(width)):
-                    c = start + i
-                    tilt = tilt_power(z[c], top[c], mu[c], inv_range[c], theta[c])
-                    tilt = where((tilt < floor) & (z[c] > mu[c]), floor, tilt)
-                    row[pair + i] = tilt
-                    row[pair + U(width) + i] = tilt * ((z[c] - centre[c]) * inv[c])
-
-
-@kernel()
-def tilt_lp(blocks, x, table, rows, floor):
-    r"""Writes :math:`T = (y / y_{max})^p`, at least :obj:`floor` above :math:`\mu`."""
-    for b in prange(blocks.shape[0]):
-        t = table[blocks[b, 2]]
-        top, mu, inv_range, theta = t[TOP], t[MU], t[INV_RANGE], t[THETA]
-        for u in range(blocks[b, 0], blocks[b, 1]):
-            row, z = rows[u], x[u]
-            for c in range(x.shape[1]):
-                tilt = tilt_power(z[c], top[c], mu[c], inv_range[c], theta[c])
-                row[c] = where((tilt < floor) & (z[c] > mu[c]), floor, tilt)
+@subroutine
+def bounded(value, limit):
+    r"""Clips to :obj:`limit` in magnitude; NaN stays NaN."""
+    return where(value > limit, limit, where(value < -limit, -limit, value))
