@@ -42,7 +42,7 @@ from meanmax.ops.numba.vector_math import (
     THETA,
     TOP,
     ZERO,
-    bounded,
+    clipped,
     power_of_two,
     split_weight,
 )
@@ -400,7 +400,7 @@ def spread_origin(blocks, x, mu, share, limit, grad):
         for u in range(blocks[b, 0], blocks[b, 1]):
             row, z = grad[u], x[u]
             for c in range(x.shape[1]):
-                row[c] = bounded(row[c] + where(z[c] == origin, part, ZERO), limit)
+                row[c] = clipped(row[c] + where(z[c] == origin, part, ZERO), limit)
 
 
 @kernel()

@@ -27,6 +27,7 @@ from meanmax.ops.numba.vector_math import (
     ZERO,
     U,
     bounded,
+    clipped,
     log,
     power_of_two,
     relative_log,
@@ -165,7 +166,7 @@ def finish_softmax(carried, pull, moment, table, grad, theta_sum, limit):
     steep = table[STEEPNESS]
     for c in range(grad.shape[0]):
         slope = where(pull[c] != ZERO, steep[c] * pull[c], ZERO)
-        grad[c] = bounded(grad[c] + bounded(carried[c] + slope, limit), limit)
+        grad[c] = clipped(grad[c] + bounded(carried[c] + slope, limit), limit)
         theta_sum[c] += moment[c]
     return 0.0
 
@@ -190,7 +191,7 @@ def finish_polynomial(carried, pull, moment, z, m, table, grad, theta_sum, limit
             d = carried[c]
             theta_sum[c] -= pull[c] * log(span[c])
         d = bounded(d, limit)
-        grad[c] = bounded(grad[c] + d, limit)
+        grad[c] = clipped(grad[c] + d, limit)
         total += d
     return total
 
@@ -209,7 +210,7 @@ def finish_norm(carried, moment, z, m, table, grad, theta_sum, limit):
         elif theta[c] == ONE:
             d = carried[c]
         d = bounded(d, limit)
-        grad[c] = bounded(grad[c] + d, limit)
+        grad[c] = clipped(grad[c] + d, limit)
         total += d
     return total
 

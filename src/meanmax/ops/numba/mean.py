@@ -24,6 +24,7 @@ from meanmax.ops.numba.vector_math import (
     ZERO,
     U,
     bounded,
+    clipped,
     exp,
     relative_log,
     tilt_power,
@@ -195,7 +196,7 @@ def softmax_backward(
                     away = (read(z, c) - read(centre, c)) * read(inv, c) - read(mid, c)
                     moved = away * acc[pair + i] - acc[pair + U(width) + i]
                     slope = where(tilt > ZERO, read(steep, c) * moved, ZERO)
-                    grad_row[c] = bounded(tilt * (acc[pair + i] + slope), limit)
+                    grad_row[c] = clipped(tilt * (acc[pair + i] + slope), limit)
                     parts[c] = tilt * moved * away
             for c in range(U(x.shape[1])):
                 theta_sum[c] += parts[c]

@@ -23,7 +23,7 @@ from meanmax.ops.numba.vector_math import (
     TOP,
     ZERO,
     U,
-    bounded,
+    clipped,
     exp,
     log,
     relative_log,
@@ -216,7 +216,7 @@ def norm_backward(
                 slope = where(above, exp((p - ONE) * logarithm), ZERO)
                 d = where(p == ONE, ONE, slope) * acc[c]
                 y = (read(z, c) - read(mu, c)) * read(inv, c)
-                grad_row[c] = bounded(d, limit)
+                grad_row[c] = clipped(d, limit)
                 parts[c] = where(above, d * y * logarithm, ZERO)
             for c in range(channels):
                 theta_sum[c] += parts[c]

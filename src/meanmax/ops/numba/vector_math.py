@@ -193,6 +193,13 @@ def tilt_power(z, top, mu, inv_range, theta):
 
 
 @subroutine
-def bounded(value, limit):
+def clipped(value, limit):
     r"""Clips to :obj:`limit` in magnitude; NaN stays NaN."""
     return where(value > limit, limit, where(value < -limit, -limit, value))
+
+
+@subroutine
+def bounded(value, limit):
+    r"""The same, but NaN, which a subnormal range can give, becomes :obj:`limit`."""
+    value = where(value < limit, value, limit)
+    return where(value > -limit, value, -limit)
