@@ -10,17 +10,8 @@ if TYPE_CHECKING:
     from meanmax.data.loading import load
     from meanmax.data.splits import make_split
 
-__all__ = [
-    "CATALOG",
-    "DataError",
-    "Dataset",
-    "Split",
-    "Statistics",
-    "fingerprint",
-    "load",
-    "make_split",
-    "statistics",
-]
+__all__ = ["CATALOG", "DataError", "Dataset", "Split", "Statistics"]
+__all__ += ["fingerprint", "load", "make_split", "statistics"]
 
 # Imported at first use: the catalogue and the files of a store need no PyTorch. No module of the
 # package may have the name of something in this list, since importing it would replace that.

@@ -181,9 +181,8 @@ class Dataset:
             data.edge_weight = self.edge_weight
         if self.split is not None:
             for part in ("train", "val", "test"):
-                mask = torch.zeros(self.num_nodes, dtype=torch.bool)
-                mask[getattr(self.split, part)] = True
-                data[f"{part}_mask"] = mask
+                no_node = torch.zeros(self.num_nodes, dtype=torch.bool)
+                data[f"{part}_mask"] = no_node.index_fill(0, getattr(self.split, part), True)
         if self.num_graphs > 1:
             data.batch = self.graph_id
         return data

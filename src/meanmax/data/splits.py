@@ -99,8 +99,7 @@ def checked_split(dataset: Dataset, parts: Sequence[np.ndarray], name: str) -> S
 
 def node_keys(size: int, seed: int) -> np.ndarray:
     r"""A random key for each of :obj:`size` items, uint64."""
-    keys: np.ndarray = np.random.PCG64(seed).random_raw(size)
-    return keys
+    return np.asarray(np.random.PCG64(seed).random_raw(size))
 
 
 def _citation(dataset: Dataset, seed: int) -> list[np.ndarray]:
@@ -156,8 +155,7 @@ def _given(dataset: Dataset, seed: int) -> Split:
 
 def _shuffled(dataset: Dataset, seed: int) -> np.ndarray:
     order = np.argsort(node_keys(dataset.num_nodes, seed), kind="stable")
-    nodes: np.ndarray = order[dataset.labelled.numpy()[order]]
-    return nodes
+    return np.asarray(order[dataset.labelled.numpy()[order]])
 
 
 def _take_by_class(

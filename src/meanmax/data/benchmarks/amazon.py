@@ -20,10 +20,6 @@ _CLASSES = {
     "computers": "Desktops, Data Storage, Laptops, Monitors, Computer Components, "
     "Video Projectors, Routers, Tablets, Networking Products, Webcams",
 }
-_NOTES = (
-    "The largest connected component, edges undirected, self-loops removed.",
-    "Features as released: 0 or 1 for each word of the reviews.",
-)
 
 
 def read_amazon(name: str, files: dict[str, bytes]) -> Dataset:
@@ -49,7 +45,10 @@ def read_amazon(name: str, files: dict[str, bytes]) -> Dataset:
             torch.from_numpy(label[keep].astype(np.int64)),
             undirected(edges.row, edges.col, keep.size),
             class_names=classes,
-            notes=_NOTES,
+            notes=(
+                "The largest connected component, edges undirected, self-loops removed.",
+                "Features as released: 0 or 1 for each word of the reviews.",
+            ),
             scheme="amazon",
         )
 

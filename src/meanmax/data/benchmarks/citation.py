@@ -114,7 +114,6 @@ CLASSES = tuple(
     "Theory Reinforcement_Learning Genetic_Algorithms Neural_Networks Probabilistic_Methods "
     "Case_Based Rule_Learning".split()
 )
-_TRAINED, _FIRST_TEST = 140, 1708
 
 
 def read_cora_text(content: bytes, cites: bytes) -> Citations:
@@ -126,23 +125,20 @@ def read_cora_text(content: bytes, cites: bytes) -> Citations:
         if line_of.keys() != set(order) or len(papers) != len(order):
             raise DataError("'cora.content' must hold each of Cora's 2708 papers once")
         place = np.array([line_of[paper] for paper in order])  # in Planetoid's order
-        words = _words(papers)[place]
+        flags = np.frombuffer(b"".join(b"".join(paper[1:-1]) for paper in papers), np.uint8)
+        words = flags.reshape(len(papers), -1) - np.uint8(ord("0"))
+        if {len(paper) for paper in papers} != {words.shape[1] + 2} or words.max(initial=0) > 1:
+            message = "'cora.content' must hold the same number of zeros and ones on each line"
+            raise DataError(message)
+        x = scipy.sparse.csr_array(words[place].astype(np.float32))
         label = np.array([CLASSES.index(paper[-1].decode()) for paper in papers])[place]
     with refusing("cora.cites"):
         node = {papers[row][0]: index for index, row in enumerate(place)}
         ends = np.array([[node[end] for end in line.split()] for line in cites.splitlines()])
         if ends.ndim != 2 or ends.shape[1] != 2:
             raise DataError("'cora.cites' must hold two papers on each line")
-    split = public_split(_TRAINED, np.arange(_FIRST_TEST, len(papers)))
-    return Citations(words, label, ends[:, 0], ends[:, 1], split)
-
-
-def _words(papers: list[list[bytes]]) -> scipy.sparse.csr_array:
-    flags = np.frombuffer(b"".join(b"".join(paper[1:-1]) for paper in papers), np.uint8)
-    table = flags.reshape(len(papers), -1) - np.uint8(ord("0"))
-    if {len(paper) for paper in papers} != {table.shape[1] + 2} or table.max(initial=0) > 1:
-        raise DataError("'cora.content' must hold the same number of zeros and ones on each line")
-    return scipy.sparse.csr_array(table.astype(np.float32))
+    split = public_split(140, np.arange(1708, len(papers)))
+    return Citations(x, label, ends[:, 0], ends[:, 1], split)
 
 
 _CLASSES = {
@@ -150,20 +146,14 @@ _CLASSES = {
     "citeseer": ("AI", "ML", "IR", "DB", "Agents", "HCI"),
     "pubmed": ("Experimental", "Type 1", "Type 2"),
 }
-_NOTES = (
-    "Features divided by their sum in each row.",
-    "Undirected; duplicate citations and self-citations removed.",
-)
 
 
 def read_citation(name: str, files: dict[str, bytes]) -> Dataset:
     r"""Prepares a citation graph: rows of features sum to 1, each edge is stored once in each
     direction, self-loops are removed. Nodes are in Planetoid's order for both kinds of files.
     """
-    if "cora.content" in files:
-        raw = read_cora_text(files["cora.content"], files["cora.cites"])
-    else:
-        raw = read_planetoid(name, files)
+    text = [files[file] for file in ("cora.content", "cora.cites") if file in files]
+    raw = read_cora_text(*text) if text else read_planetoid(name, files)
     if raw.y.size == 0 or raw.y.max() >= len(_CLASSES[name]):
         raise DataError(f"the files of '{name}' must have {len(_CLASSES[name])} classes")
     words = scipy.sparse.csr_array(raw.x, dtype=np.float64)
@@ -176,7 +166,10 @@ def read_citation(name: str, files: dict[str, bytes]) -> Dataset:
         undirected(raw.source, raw.target, raw.y.size),
         class_names=_CLASSES[name],
         split=raw.split,
-        notes=_NOTES,
+        notes=(
+            "Features divided by their sum in each row.",
+            "Undirected; duplicate citations and self-citations removed.",
+        ),
         scheme="citation",
     )
 
@@ -189,9 +182,7 @@ _INSTRUCTIONS = frozenset(
 
 
 def unpickle(content: bytes, what: str) -> Any:
-    r"""Reads one pickle: an ndarray of numbers, a scipy :obj:`csr_array`, or a dict, list, tuple,
-    number or bytes.
-    """
+    r"""Reads an array, a scipy :obj:`csr_array`, a dict, list, tuple, number or bytes."""
     with refusing(what):
         _check_program(content, what)
         value = _Unpickler(io.BytesIO(content), fix_imports=False, encoding="bytes").load()
@@ -258,8 +249,7 @@ class _Array(_Built):
             raise ValueError("an array is neither a vector nor a matrix")
         if not isinstance(dtype, _Dtype) or dtype.value is None:
             raise ValueError("an array has no type")
-        flat = np.frombuffer(data, dtype.value)
-        native = flat.astype(flat.dtype.newbyteorder("="), copy=False)
+        native = np.frombuffer(data, dtype.value).astype(dtype.value.newbyteorder("="), copy=False)
         # numpy raises if shape and bytes disagree
         self.value = native.reshape(shape, order="F" if fortran else "C")
 

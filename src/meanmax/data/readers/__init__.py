@@ -38,18 +38,14 @@ def read_own(
 def check(
     path: str | PathLike[str], *, directed: bool = False, progress: Progress | None = None
 ) -> list[DataProblem]:
-    r"""All problems of a graph's files, errors first. The arguments are those of
-    :func:`read_own`.
-    """
+    r"""All problems of a graph's files, errors first. See :func:`read_own` for the arguments."""
     return read_and_check(path, directed=directed, progress=progress)[1]
 
 
 def read_and_check(
     path: str | PathLike[str], *, directed: bool = False, progress: Progress | None = None
 ) -> tuple[Dataset | None, list[DataProblem]]:
-    r"""The data set, if there are no errors, and all problems, errors first. The arguments are
-    those of :func:`read_own`.
-    """
+    r"""The data set, if there are no errors, and the result of :func:`check`."""
     diagnostics = Diagnostics(str(path))
     try:
         dataset = _read(Path(path), directed, diagnostics, progress)

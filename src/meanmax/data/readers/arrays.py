@@ -70,10 +70,9 @@ class CheckedArrays:
         r"""Numbers as float32; those that are not finite are reported."""
         with np.errstate(over="ignore", invalid="ignore"):
             single = np.ascontiguousarray(self.get(name, "iufb", dims), dtype=np.float32)
-        wrong = np.argwhere(~np.isfinite(single))
         self.diagnostics.each(
-            range(len(wrong)),
-            lambda item: f"{name!r} is not finite in 32 bits at {wrong[item].tolist()}",
+            np.argwhere(~np.isfinite(single)),
+            lambda at: f"{name!r} is not finite in 32 bits at {at}",
             "replace NaN and infinite entries",
         )
         return single
@@ -98,22 +97,8 @@ class CheckedArrays:
             self.fail(problem or f"'{prefix}shape' must not be empty", _NPZ_ADVICE)
         return scipy.sparse.csr_array((data, indices, indptr), tuple(shape.tolist()))
 
-    def weights(self, name: str, count: int) -> np.ndarray | None:
-        r"""One finite number >= 0 for each of :obj:`count` edges, if there are weights."""
-        if name not in self:
-            return None
-        weight = self.finite(name)
-        if weight.size != count:
-            self.fail(f"{name!r} has {weight.size} entries for {count} edges", "save one per edge")
-        self.diagnostics.each(
-            np.flatnonzero(weight < 0),
-            lambda edge: f"{name!r} is negative at edge {edge} (got {weight[edge]:g})",
-            "weights must be >= 0",
-        )
-        return weight
-
-    def edges(self, name: str, pairs: np.ndarray, num_nodes: int, weight: str) -> EdgeColumns:
-        r"""Edges from node numbers, :obj:`[num_edges, 2]`."""
+    def edges(self, name: str, pairs: np.ndarray, num_nodes: int, weights: str) -> EdgeColumns:
+        r"""Edges from node numbers, :obj:`[num_edges, 2]`, and their weights, if there are any."""
         known = f"and nodes are 0 to {num_nodes - 1}"
         self.diagnostics.each(
             np.flatnonzero(((pairs < 0) | (pairs >= num_nodes)).any(1)),
@@ -121,8 +106,18 @@ class CheckedArrays:
             "correct the edge, or supply features of all nodes",
         )
         self.diagnostics.stop_on_errors()
-        source, target = np.ascontiguousarray(pairs.T)
-        return EdgeColumns(self.diagnostics, source, target, self.weights(weight, len(pairs)))
+        edges = EdgeColumns(self.diagnostics, *np.ascontiguousarray(pairs.T))
+        if weights in self:
+            edges.weight = weight = self.finite(weights)
+            if weight.size != len(pairs):
+                message = f"{weights!r} has {weight.size} entries for {len(pairs)} edges"
+                self.fail(message, "save one per edge")
+            self.diagnostics.each(
+                np.flatnonzero(weight < 0),
+                lambda edge: f"{weights!r} is negative at edge {edge} (got {weight[edge]:g})",
+                "weights must be >= 0",
+            )
+        return edges
 
     def labels(self, name: str, count: int, names: list[str] | None = None) -> LabelColumns:
         r"""Labels of :obj:`count` nodes: classes (negative numbers or empty text for none), or a
@@ -139,16 +134,13 @@ class CheckedArrays:
         if array.ndim == 2:
             return self._indicators(name, array, names)
         if array.dtype.kind == "U":
-            return self._class_names(np.char.strip(array))
+            different, index = np.unique(np.char.strip(array), return_inverse=True)
+            cells = without_gaps(different.tolist(), self.diagnostics)
+            order = class_order(set(cells) - {""})
+            number = {name: position for position, name in enumerate(order)} | {"": -1}
+            codes = np.array([number[cell] for cell in cells], np.int64)
+            return LabelColumns(codes[index], tuple(order))
         return self._class_numbers(name, array, names)
-
-    def _class_names(self, array: np.ndarray) -> LabelColumns:
-        different, index = np.unique(array, return_inverse=True)
-        cells = without_gaps([str(cell) for cell in different], self.diagnostics)
-        names = class_order(set(cells) - {""})
-        number = {name: position for position, name in enumerate(names)}
-        codes = np.array([number.get(cell, -1) for cell in cells], np.int64)
-        return LabelColumns(codes[index], tuple(names))
 
     def _class_numbers(self, name: str, array: np.ndarray, names: list[str] | None) -> LabelColumns:
         if array.dtype.kind == "f":
@@ -170,13 +162,9 @@ class CheckedArrays:
             self.fail(f"{name!r} must be a column of classes or a matrix of 0 and 1", "save it so")
         with np.errstate(over="ignore", invalid="ignore"):
             y = np.array(array, np.float32, order="C")
-        empty = np.isnan(y).all(1)
-        wrong = np.argwhere((y != 0) & (y != 1) & ~empty.reshape(-1, 1))
         self.diagnostics.each(
-            range(len(wrong)),
-            lambda item: (
-                f"{name!r} must be 0 or 1 (got {y[tuple(wrong[item])]:g} at {wrong[item].tolist()})"
-            ),
+            np.argwhere((y != 0) & (y != 1) & ~np.isnan(y).all(1, keepdims=True)),
+            lambda at: f"{name!r} must be 0 or 1 (got {y[tuple(at)]:g} at {at})",
             "write 1 where a node has the label, and NaN in all of a row without labels",
         )
         if names is None or len(names) != y.shape[1]:
@@ -184,9 +172,7 @@ class CheckedArrays:
         return LabelColumns(y, tuple(names))
 
     def split(self, count: int) -> np.ndarray | None:
-        r"""0 train, 1 validation, 2 test, -1 none for each node, from :obj:`split` or three masks,
-        if they exist.
-        """
+        r"""0 train, 1 validation, 2 test, -1 none for each node, if there is a split or a mask."""
         if "split" in self:
             split = self.integers("split")
             if split.size != count or (split.size and split.max() > 2):
@@ -217,16 +203,6 @@ class CheckedArrays:
             message = f"{name!r} must say true or false for each of {count} nodes"
             self.fail(message, "save one split as vectors of truth values")
         return mask.astype(bool)
-
-    def ids(self, name: str, count: int) -> np.ndarray | None:
-        r"""Identifiers of the nodes, each once, if they were saved."""
-        if name not in self:
-            return None
-        ids = self.get(name, "iuU", (1,)).astype(str)
-        if ids.size != count or np.unique(ids).size != ids.size:
-            message = f"{name!r} must hold a different identifier for each of {count} nodes"
-            self.fail(message, "correct or remove it")
-        return ids
 
 
 def read_npz(path: Path, diagnostics: Diagnostics, progress: Progress | None) -> GraphColumns:
@@ -275,8 +251,7 @@ def _read_matrices(arrays: CheckedArrays) -> GraphColumns:
 
 
 def _read_edge_list(arrays: CheckedArrays) -> GraphColumns:
-    x = arrays.features("features")
-    pairs = arrays.integers("edges", (2,))
+    x, pairs = arrays.features("features"), arrays.integers("edges", (2,))
     if pairs.shape[1] != 2:
         message = f"'edges' must have two columns (got {list(pairs.shape)})"
         arrays.fail(message, "save a row of source and target for each edge")
@@ -298,11 +273,16 @@ def _read_edge_list(arrays: CheckedArrays) -> GraphColumns:
 
 
 def _read_nodes(arrays: CheckedArrays, x: Any) -> NodeColumns:
-    count, names = int(x.shape[0]), None
+    count, names, ids = int(x.shape[0]), None, None
     if "class_names" in arrays:
         names = [str(name) for name in arrays.get("class_names", "iuU", (1,))]
     labels = arrays.labels("labels", count, names)
-    ids = arrays.ids("node_ids" if "node_ids" in arrays else "node_names", count)
+    name = "node_ids" if "node_ids" in arrays else "node_names"
+    if name in arrays:
+        ids = arrays.get(name, "iuU", (1,)).astype(str)
+        if ids.size != count or np.unique(ids).size != ids.size:
+            message = f"{name!r} must hold a different identifier for each of {count} nodes"
+            arrays.fail(message, "correct or remove it")
     return NodeColumns(arrays.diagnostics, x, labels, ids, arrays.split(count))
 
 
@@ -320,12 +300,10 @@ def read_tensors(path: Path, diagnostics: Diagnostics, progress: Progress | None
     missing = [name for name in ("x", "edge_index") if name not in arrays]
     if missing:
         arrays.fail(f"holds no tensor {' and no '.join(map(repr, missing))}", _PT_ADVICE)
-    x = arrays.features("x")
-    pairs = arrays.integers("edge_index", (2,))
-    if pairs.shape[0] != 2:
-        message = f"'edge_index' must be [2, num_edges] (got {list(pairs.shape)})"
-        arrays.fail(message, _PT_ADVICE)
-    edges = arrays.edges("edge_index", pairs.T, len(x), "edge_weight")
+    x, ends = arrays.features("x"), arrays.integers("edge_index", (2,))
+    if ends.shape[0] != 2:
+        arrays.fail(f"'edge_index' must be [2, num_edges] (got {list(ends.shape)})", _PT_ADVICE)
+    edges = arrays.edges("edge_index", ends.T, len(x), "edge_weight")
     labels = arrays.labels("y", len(x))
     return NodeColumns(diagnostics, x, labels, split=arrays.split(len(x))), edges
 

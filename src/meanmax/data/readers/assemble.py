@@ -3,7 +3,7 @@ r"""Builds the data set from the columns that a reader found, and checks it as a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -22,9 +22,7 @@ GAPS = ("nan", "NaN", "NAN", "NA", "N/A", "n/a", "<NA>")  # Na is sodium
 
 @dataclass(eq=False)
 class LabelColumns:
-    r"""The labels of all nodes: classes, int64, :obj:`[num_nodes]`, -1 for none; or 0/1 for several
-    labels, float32, :obj:`[num_nodes, num_labels]`, NaN in rows without labels.
-    """
+    r"""The labels of all nodes, as in :class:`Dataset`, and the names of classes or labels."""
 
     y: np.ndarray
     names: tuple[str, ...] = ()
@@ -32,8 +30,7 @@ class LabelColumns:
     @property
     def known(self) -> np.ndarray:
         r"""Which nodes have a label."""
-        known: np.ndarray = self.y >= 0 if self.y.ndim == 1 else ~np.isnan(self.y).any(1)
-        return known
+        return np.asarray(self.y >= 0 if self.y.ndim == 1 else ~np.isnan(self.y).any(1))
 
 
 @dataclass(eq=False)
@@ -68,17 +65,16 @@ class NodeColumns:
 GraphColumns: TypeAlias = tuple[NodeColumns, EdgeColumns]
 
 
-def class_order(names: Iterable[str]) -> list[str]:
+def class_order(names: Collection[str]) -> list[str]:
     r"""Sorts names of classes: integers by value, otherwise alphabetically.
 
     Example:
         >>> class_order(["10", "9"]), class_order(["10", "9", "a"])
         (['9', '10'], ['10', '9', 'a'])
     """
-    listed = list(names)
-    if all(re.fullmatch(r"[+-]?[0-9]{1,18}", name) for name in listed):
-        return sorted(listed, key=lambda name: (int(name), name))
-    return sorted(listed)
+    if all(re.fullmatch(r"[+-]?[0-9]{1,18}", name) for name in names):
+        return sorted(names, key=lambda name: (int(name), name))
+    return sorted(names)
 
 
 def without_gaps(cells: list[str], diagnostics: Diagnostics) -> list[str]:

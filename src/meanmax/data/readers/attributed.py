@@ -7,9 +7,8 @@ the first value that does not fit its declared type, and adds a node for an unkn
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 from xml.parsers import expat
 
 import numpy as np
@@ -20,32 +19,23 @@ from meanmax.data.readers.columns import IDS, WEIGHTS, read_edges, read_nodes, r
 from meanmax.data.readers.problems import Diagnostics
 from meanmax.data.readers.tables import LARGE, Table, pa
 
+# The attributes of all nodes or edges, id or ends among them; and their lines, if the file has any.
+Items: TypeAlias = tuple[list[dict[str, Any]], list[int]]
 CELL_BYTES = 32
 _GRAPHML_ADVICE = "write it again, for example with networkx.write_graphml"
 _JSON_ADVICE = "write it with json.dump(networkx.node_link_data(graph), file)"
 
 
-@dataclass
-class AttributedItems:
-    r"""All nodes or all edges of a file: the attributes of each, its :obj:`id` or ends among them,
-    and the line that it begins on, if the format has lines.
-    """
-
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
-
-    def table(self, names: dict[str, str], item: str, diagnostics: Diagnostics) -> Table:
-        r"""The attributes :obj:`names`, renamed, as columns of text: one column may hold 1, 1.5 and
-        "" in different rows.
-        """
-        # Every node might have an attribute of its own, and most cells be empty.
-        diagnostics.check_size(CELL_BYTES * len(self.rows) * len(names))
-        columns = {
-            new: pa.array([_cell(row.get(old)) for row in self.rows], LARGE)
-            for old, new in names.items()
-        }
-        lines = (lambda: np.array(self.lines, np.int64)) if self.lines else None
-        return Table(diagnostics, columns, lines, item)
+def _table(items: Items, names: dict[str, str], item: str, diagnostics: Diagnostics) -> Table:
+    """The attributes `names`, renamed, as columns of text: one column may hold 1, 1.5 and "" in
+    different rows."""
+    rows, lines = items
+    # Every node might have an attribute of its own, and most cells be empty.
+    diagnostics.check_size(CELL_BYTES * len(rows) * len(names))
+    columns = {
+        new: pa.array([_cell(row.get(old)) for row in rows], LARGE) for old, new in names.items()
+    }
+    return Table(diagnostics, columns, (lambda: np.array(lines)) if lines else None, item)
 
 
 def _cell(value: Any) -> str:
@@ -54,26 +44,26 @@ def _cell(value: Any) -> str:
 
 
 def _read_items(
-    nodes: AttributedItems, edges: AttributedItems, directed: bool, diagnostics: Diagnostics
+    nodes: Items, edges: Items, directed: bool, diagnostics: Diagnostics
 ) -> GraphColumns:
     """Attributes of an edge other than its weight are ignored: programs add ids and colours."""
-    if not nodes.rows:
+    if not nodes[0]:
         diagnostics.fail("has no nodes", "write a node for each node")
-    names = dict.fromkeys(name for row in nodes.rows for name in row)
+    names = dict.fromkeys(name for row in nodes[0] for name in row)
     # The identifier is the format's own.
     names = {name: None for name in names if name == "id" or name.lower() not in IDS}
-    filled = {name for row in nodes.rows for name in row if row[name] not in ("", None)}
+    filled = {name for row in nodes[0] for name in row if row[name] not in ("", None)}
     empty = [name for name in names if name not in filled and role(name) == "feature"]
     if empty:  # yEd writes a description and an address of every node
         shown = ", ".join(map(repr, empty[:8]))
         diagnostics.note(f"{shown} of all nodes empty, not used", "fill in what matters")
     used = {name: name for name in names if name not in empty}
-    node_columns = read_nodes(nodes.table(used, "node", diagnostics))
+    node_columns = read_nodes(_table(nodes, used, "node", diagnostics))
     assert node_columns.ids is not None
-    names = dict.fromkeys(name for row in edges.rows for name in row)
+    names = dict.fromkeys(name for row in edges[0] for name in row)
     weight = next((name for name in names if name.lower() in WEIGHTS), None)
     used = {"source": "source", "target": "target"} | ({weight: "weight"} if weight else {})
-    edge_columns = read_edges(edges.table(used, "edge", diagnostics), node_columns.ids)
+    edge_columns = read_edges(_table(edges, used, "edge", diagnostics), node_columns.ids)
     edge_columns.says_directed = directed
     return node_columns, edge_columns
 
@@ -101,7 +91,7 @@ class _GraphMLParser:
 
     def __init__(self, diagnostics: Diagnostics) -> None:
         self.diagnostics = diagnostics
-        self.items = {"node": AttributedItems(), "edge": AttributedItems()}
+        self.items: dict[str, Items] = {"node": ([], []), "edge": ([], [])}
         self.graphs, self.directed = 0, False
         self.names: dict[str, str] = {}
         self.nameless: set[str] = set()
@@ -140,8 +130,9 @@ class _GraphMLParser:
         elif tag in self.items:
             fields = ("id",) if tag == "node" else ("source", "target")
             self.open.append({name: attributes.get(name, "") for name in fields})
-            self.items[tag].rows.append(self.open[-1])
-            self.items[tag].lines.append(line)
+            rows, lines = self.items[tag]
+            rows.append(self.open[-1])
+            lines.append(line)
         elif tag == "hyperedge":
             self.diagnostics.fail("holds a hyperedge", "write edges of two nodes", line)
         elif tag == "data":
@@ -181,7 +172,7 @@ def read_node_link(path: Path, diagnostics: Diagnostics, progress: Progress | No
     report(progress, f"parsing {path.name}", len(data), len(data))
     if not isinstance(content, dict):
         diagnostics.fail(f"holds a {type(content).__name__}, not a graph", _JSON_ADVICE)
-    items = []
+    items: list[Items] = []
     edges_key = "edges" if "edges" in content else "links"
     for key, wrong_in in (("nodes", _wrong_node), (edges_key, _wrong_edge)):
         rows = content.get(key)
@@ -189,8 +180,8 @@ def read_node_link(path: Path, diagnostics: Diagnostics, progress: Progress | No
             diagnostics.fail(f"has no list of objects {key!r}", _JSON_ADVICE)
         wrong = [problem for n, row in enumerate(rows, 1) for problem in wrong_in(n, row)]
         advice = "write one number or text per attribute"
-        diagnostics.each(range(len(wrong)), wrong.__getitem__, advice)
-        items.append(AttributedItems(rows))
+        diagnostics.each(wrong, str, advice)
+        items.append((rows, []))
     diagnostics.stop_on_errors()
     nodes, edges = items
     return _read_items(nodes, edges, content.get("directed") is True, diagnostics)

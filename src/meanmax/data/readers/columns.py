@@ -34,9 +34,7 @@ _SUSPICIOUS = {"-1", "nan", "na", "n/a", "null", "none", "?"}
 
 
 def role(name: str) -> str:
-    r"""What a column of nodes with this name holds: :obj:`id`, :obj:`label`, :obj:`split` or
-    :obj:`feature`.
-    """
+    r"""What a column of nodes with this name holds: "id", "label", "split" or "feature"."""
     lower = name.lower()
     if lower in IDS:
         return "id"
@@ -113,20 +111,17 @@ def _read_features(table: Table, names: list[str]) -> np.ndarray:
             "add numbers that describe each node, such as its degree or a one-hot position",
         )
     x = np.zeros((table.rows, len(names)), np.float32)
-    wrong: dict[str, list[np.ndarray]] = {}  # for each problem, the wrong rows of each column
+    states = np.zeros(x.shape, np.int8)
     for number, name in enumerate(names):
         x[:, number], state = table.floats(name)
         text = np.flatnonzero(state == TEXT)
         if 2 * text.size > np.count_nonzero(state != MISSING):  # one problem, not one per cell
             _report_text_column(table, name, int(text[0]))
-            text = text[:0]
-        missing = np.flatnonzero(state == MISSING)
-        infinite = np.flatnonzero(~np.isfinite(x[:, number]) & (state == GOOD))
-        wrong.setdefault("is not a number", []).append(text)
-        wrong.setdefault("is missing", []).append(missing)
-        wrong.setdefault("is not finite in 32 bits", []).append(infinite)
-    for what, rows in wrong.items():
-        _report_cells(table, what, names, rows)
+            state = np.where(state == TEXT, GOOD, state)
+        states[:, number] = state
+    _report_cells(table, names, states == TEXT, "is not a number")
+    _report_cells(table, names, states == MISSING, "is missing")
+    _report_cells(table, names, ~np.isfinite(x) & (states == GOOD), "is not finite in 32 bits")
     return x
 
 
@@ -141,24 +136,16 @@ def _report_text_column(table: Table, name: str, row: int) -> None:
     table.diagnostics.error(message, advice, table.line(row))
 
 
-def _report_cells(table: Table, what: str, names: list[str], wrong: list[np.ndarray]) -> None:
-    """Reports the wrong cells of all columns, row by row."""
-    rows = np.concatenate(wrong)
-    column = np.repeat(np.arange(len(names)), [part.size for part in wrong])
-
-    def describe(item: int) -> str:
-        row, name = int(rows[item]), names[column[item]]
+def _report_cells(table: Table, names: list[str], wrong: np.ndarray, what: str) -> None:
+    def describe(at: tuple[int, int]) -> str:
+        row, name = at[0], names[at[1]]
         cell = table.cell(name, row)[:40]
         got = f" (got {cell!r})" if cell else ""
         got += ": write a decimal point" if has_decimal_comma(cell) else ""
         return f"{table.place(row)}feature {name!r} {what}{got}"
 
-    table.diagnostics.each(
-        np.argsort(rows, kind="stable"),
-        describe,
-        "write a number; to fill gaps, 0 or the column's mean are common",
-        lambda item: table.line(int(rows[item])),
-    )
+    advice = "write a number; to fill gaps, 0 or the column's mean are common"
+    table.diagnostics.each(np.argwhere(wrong), describe, advice, lambda at: table.line(at[0]))
 
 
 def _read_labels(table: Table, columns: list[str]) -> LabelColumns:
@@ -251,11 +238,8 @@ def edge_columns(first: list[str], diagnostics: Diagnostics) -> tuple[list[str],
     if roles.count("source") == 1 and roles.count("target") == 1 and roles.count("weight") < 2:
         return [kind or name for kind, name in zip(roles, lower, strict=True)], True
     if any(roles) or len(first) not in (2, 3):
-        diagnostics.fail(
-            f"must have one column 'source' and one 'target' (got {', '.join(first[:8])!r})",
-            "name them in the first line; a third may be 'weight'",
-            1,
-        )
+        message = f"must have one column 'source' and one 'target' (got {', '.join(first[:8])!r})"
+        diagnostics.fail(message, "name them in the first line; a third may be 'weight'", 1)
     return ["source", "target", "weight"][: len(first)], False
 
 
@@ -263,18 +247,14 @@ def read_edges(table: Table, ids: np.ndarray) -> EdgeColumns:
     r"""Reads edges: the node numbers of both ends, and the weights."""
     nodes = pa.array(ids, LARGE)
     source, target = (_find_ends(table, side, nodes) for side in ("source", "target"))
-    weight = _read_weight(table) if "weight" in table.columns else None
+    kept = np.flatnonzero((source >= 0) & (target >= 0))
+    weight = _read_weight(table)[kept] if "weight" in table.columns else None
     others = [repr(name) for name in table.columns if name not in ("source", "target", "weight")]
     if others:
         message = f"columns {', '.join(others)} are not used"
         table.diagnostics.note(message, "name one 'weight' if it is the weight")
-    kept = np.flatnonzero((source >= 0) & (target >= 0))
     return EdgeColumns(
-        table.diagnostics,
-        source[kept],
-        target[kept],
-        None if weight is None else weight[kept],
-        lambda edge: table.line(int(kept[edge])),
+        table.diagnostics, source[kept], target[kept], weight, lambda edge: table.line(kept[edge])
     )
 
 

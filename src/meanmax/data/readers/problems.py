@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
@@ -104,17 +104,19 @@ class Diagnostics:
 
     def each(
         self,
-        items: Sequence[int] | np.ndarray,
-        describe: Callable[[int], str],
+        items: Sequence[Any] | np.ndarray,
+        describe: Callable[[Any], str],
         advice: str,
-        line: Callable[[int], int | None] = lambda item: None,
+        line: Callable[[Any], int | None] = lambda item: None,
     ) -> None:
         r"""Records an error for each of the first twenty items, then the number of the others."""
-        for item in items[:LISTED]:
-            self.error(describe(int(item)), advice, line(int(item)))
+        first = items[: LISTED + 1]
+        first = first.tolist() if isinstance(first, np.ndarray) else first
+        for item in first[:LISTED]:
+            self.error(describe(item), advice, line(item))
         if len(items) > LISTED:
             message = f"and {len(items) - LISTED:,} more of this kind"
-            self.error(message, advice, line(int(items[LISTED])))
+            self.error(message, advice, line(first[LISTED]))
 
     def stop_on_errors(self) -> None:
         r"""Raises if there are errors so far."""

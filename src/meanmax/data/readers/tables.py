@@ -27,8 +27,8 @@ EXACT = {16: 2**11, 32: 2**24, 64: 2**53}  # floats of this many bits hold all i
 BLOCK = 1 << 22
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT96": 12}  # other numbers and texts have 8
 
+# From the cells of the first row to the names of the columns, and whether it is a header.
 Naming = Callable[[list[str]], tuple[list[str], bool]]
-r"""From the cells of the first row to the names of the columns, and whether it is a header."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,9 +81,7 @@ class Table:
         return pc.utf8_trim_whitespace(pc.fill_null(column.cast(LARGE), ""))
 
     def names(self, name: str) -> Any:
-        r"""The :meth:`texts` of a column of names, each on one line: a line break most likely
-        comes from a stray quotation mark.
-        """
+        r"""The :meth:`texts` of a column of names; line breaks in them are errors."""
         column = self.texts(name)
         self.each(
             np.flatnonzero(np.asarray(pc.match_substring_regex(column, r"[\r\n]"))),
@@ -101,9 +99,7 @@ class Table:
             self.diagnostics.fail(f"column {name!r} holds {what}", advice)
 
     def numbers(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        r"""A column as float64, and for each cell whether it is :obj:`GOOD`, :obj:`MISSING` or
-        :obj:`TEXT`.
-        """
+        r"""A column as float64, and the state of each cell: GOOD, MISSING or TEXT."""
         column = _plain(self.columns[name])
         if _is_number(column.type):
             state = np.where(np.asarray(column.is_null()), MISSING, GOOD)
@@ -195,8 +191,7 @@ def read_table(
         skipped = [row.number - 1 for row in wrong if row.number <= every.size]
         return np.delete(every, skipped)[int(header) :]
 
-    pairs = zip(names, columns, strict=True)
-    named = {name: column.slice(int(header)) for name, column in pairs}
+    named = dict(zip(names, (column.slice(int(header)) for column in columns), strict=True))
     return Table(diagnostics, named, lines, named=header)
 
 
@@ -293,6 +288,7 @@ class _Delimited:
     ) -> tuple[list[Any], list[Any]]:
         arrow = optional("pyarrow.csv", _FEATURE)
         names = [str(number) for number in range(len(next(row for row in self.rows() if row)))]
+        types = dict.fromkeys(names, LARGE)
         wrong: list[Any] = []
 
         def set_aside(row: Any) -> str:
@@ -309,31 +305,24 @@ class _Delimited:
                 newlines_in_values=self.quoted,
                 invalid_row_handler=set_aside,
             ),
-            arrow.ConvertOptions(
-                column_types=dict.fromkeys(names, LARGE), strings_can_be_null=False
-            ),
+            arrow.ConvertOptions(column_types=types, strings_can_be_null=False),
         )
-        batches, done = [], 0
+        batches, size = [], len(self.data)
         for batch in reader:
             batches.append(batch)
-            done = min(done + block, len(self.data))
-            report(progress, f"parsing {file}", done, len(self.data))
-        report(progress, f"parsing {file}", len(self.data), len(self.data))
+            report(progress, f"parsing {file}", min(len(batches) * block, size), size)
+        report(progress, f"parsing {file}", size, size)
         table = pa.Table.from_batches(batches, reader.schema)
         return [column.combine_chunks() for column in table.columns], wrong
 
     def report_ragged(self, wrong: list[Any], diagnostics: Diagnostics) -> None:
-        if not wrong:
-            return
-        lines = dict(enumerate(self.lines(), start=1))
+        lines = dict(enumerate(self.lines(), start=1)) if wrong else {}
+        first = "cells where the first line has"
         diagnostics.each(
-            range(len(wrong)),
-            lambda item: (
-                f"has {wrong[item].actual_columns} cells where the first line has "
-                f"{wrong[item].expected_columns}"
-            ),
+            wrong,
+            lambda row: f"has {row.actual_columns} {first} {row.expected_columns}",
             "give every line the same columns, and quote cells that contain the separator",
-            lambda item: lines.get(wrong[item].number),
+            lambda row: lines.get(row.number),
         )
 
 
@@ -344,7 +333,11 @@ def _read_parquet(path: Path, diagnostics: Diagnostics, naming: Naming) -> Table
     with diagnostics.parsing("Parquet file", "write it again, for example with pandas"):
         with parquet.ParquetFile(path) as file:
             names, _ = _checked_names(file.schema_arrow.names, diagnostics, naming)
-            _refuse_nested(file.schema_arrow, diagnostics)
+            for column in file.schema_arrow:
+                if pa.types.is_nested(column.type):
+                    message = f"column {column.name!r} holds {column.type}"
+                    advice = "write one number or text per cell, in as many columns as needed"
+                    diagnostics.fail(message, advice)
             diagnostics.check_size(_claimed(file.metadata))
             texts = [field.name for field in file.schema_arrow if _is_text_type(field.type)]
         # Texts stay dictionary-encoded until their size is known.
@@ -357,14 +350,6 @@ def _read_parquet(path: Path, diagnostics: Diagnostics, naming: Naming) -> Table
         read = pa.concat_tables(groups)
         read.validate(full=True)
         return Table(diagnostics, dict(zip(names, map(_joined, read.columns), strict=True)))
-
-
-def _refuse_nested(schema: Any, diagnostics: Diagnostics) -> None:
-    for column in schema:
-        if pa.types.is_nested(column.type):
-            message = f"column {column.name!r} holds {column.type}"
-            advice = "write one number or text per cell, in as many columns as needed"
-            diagnostics.fail(message, advice)
 
 
 def _claimed(metadata: Any) -> int:
@@ -396,6 +381,4 @@ def _joined(column: Any) -> Any:
 
 
 def _is_text_type(kind: Any) -> bool:
-    types = pa.types
-    texts = types.is_string(kind) or types.is_large_string(kind)
-    return bool(texts or types.is_binary(kind) or types.is_large_binary(kind))
+    return kind in (pa.string(), LARGE, pa.binary(), pa.large_binary())

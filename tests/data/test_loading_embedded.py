@@ -7,7 +7,7 @@ from sklearn.neighbors import kneighbors_graph
 from sklearn.preprocessing import StandardScaler
 
 from meanmax.data import load, statistics
-from meanmax.data.benchmarks.embedded import nearest_neighbours
+from meanmax.data.loading import nearest_neighbours
 
 TABLES = {"digits": load_digits, "wine": load_wine, "cancer": load_breast_cancer}
 
