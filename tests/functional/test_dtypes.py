@@ -42,13 +42,13 @@ def test_autocast_gives_float32(form, backend, dtype):
     assert torch.equal(from_float, form(x, GRAPH, 2.0, backend=backend))
 
 
-@pytest.mark.parametrize("end", [functional.sum, functional.mean, functional.max])
+@pytest.mark.parametrize("reduction", [functional.sum, functional.mean, functional.max])
 @half
-def test_ends_in_half_precision(end, dtype):
+def test_reductions_in_half_precision(reduction, dtype):
     x = normal(30, 4).to(dtype)
-    assert end(x, GRAPH).dtype == dtype
+    assert reduction(x, GRAPH).dtype == dtype
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert end(x, GRAPH).dtype == torch.float32
+        assert reduction(x, GRAPH).dtype == torch.float32
 
 
 # PyTorch looks at the gradients of tensors that it hands over at a graph break.

@@ -4,37 +4,30 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypedDict, get_args
 
 import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
 from torch_geometric.nn.aggr import Aggregation
 
+from meanmax import functional
 from meanmax.aggr.maxness import maxness
 from meanmax.aggr.parameter import Domain, Per, Reparam, Start, shape_of, start_values
 from meanmax.graph import Graph
 from meanmax.graph.checks import as_index
+from meanmax.ops.dispatch import eager
 from meanmax.ops.dropout import dropout
-from meanmax.ops.spec import LOWER_BOUND, PARAMETER, Kind, Sign
+from meanmax.ops.spec import LOWER_BOUND, PARAMETER, AggregationSpec, Sign, check_choice
 
 
 class Messages(NamedTuple):
-    r"""Messages as the functional core takes them, and the way back.
+    r"""Messages as the functional core takes them, and the way back."""
 
-    Args:
-        x (Tensor): :obj:`[batch * num_messages, heads, channels]`, without :obj:`heads` where the
-            messages have none.
-        graph (Graph): From each message to its group, once for each element of the batch.
-        weight (Tensor, optional): :obj:`[batch * num_messages]`, with :obj:`heads` if given so.
-        features (tuple): The shape of one message.
-        out_shape (tuple): The shape of the result.
-    """
-
-    x: Tensor
-    graph: Graph
-    weight: Tensor | None
-    features: tuple[int, ...]
+    x: Tensor  # [batch * num_messages, heads, channels], without heads where there are none
+    graph: Graph  # from each message to its group, once for each element of the batch
+    weight: Tensor | None  # [batch * num_messages], with heads if given so
+    features: tuple[int, ...]  # the shape of one message
     out_shape: tuple[int, ...]
 
 
@@ -100,47 +93,100 @@ def group_graph(
     return Graph.from_edge_index(edges, num_nodes=(size, dim_size))
 
 
-Maybe: TypeAlias = Tensor | None
+class ParameterOptions(TypedDict, total=False):
+    r"""What every aggregator takes besides its start value and the options of its formula; see
+    :class:`LearnableAggregation`.
+    """
+
+    learn: bool
+    per: Per
+    heads: int | None
+    channels: int | None
+    reparam: Reparam
+    upper: float | None
+    edge_dropout: float
 
 
 class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
-    r"""Base of the aggregators: it holds one parameter and hands it to a function of the core.
+    r"""Base of the aggregators: holds one parameter :math:`\theta`, at least :math:`l`, the value
+    at which the aggregator is linear (:math:`p = 1`, :math:`\alpha = 0`, :math:`\gamma = 0`).
+
+    It is a PyG aggregation: :obj:`SAGEConv(..., aggr=LpAggregation())` works, and so does every
+    other layer. Called with a :class:`~meanmax.Graph` in place of :obj:`index`, or by
+    :meth:`aggregate`, it aggregates the features of nodes over the graph: faster, and without a
+    tensor of messages.
+
+    .. note::
+        :math:`\mu`, where the formula has one, is the minimum of the messages, over all groups, for
+        each element of leading batch dimensions. In a PyG mini-batch its graphs share it; a
+        :class:`~meanmax.Graph` keeps one per graph.
+
+        Inside PyG's :class:`GCNConv` and :class:`GATConv` messages arrive already multiplied
+        by their weight: the tilt then acts on :math:`a z`, which is not the paper's formula. Call
+        it with a graph, or pass :obj:`edge_weight`, to have that.
 
     Args:
-        kind (str): Which aggregator it is.
-        start (float, sequence or Tensor): The start value of the parameter, or one for each.
-        learn (bool): Whether it is learned.
-        per (str): :obj:`"layer"`, :obj:`"head"` or :obj:`"channel"`.
-        heads (int, optional): The number of heads, for :obj:`per="head"`.
-        channels (int, optional): The number of channels, for :obj:`per="channel"`.
-        reparam (str): See :class:`~meanmax.aggr.parameter.Domain`.
-        upper (float, optional): The upper bound, for :obj:`reparam="sigmoid"`.
-        edge_dropout (float): The share of edges, or messages, left out at random in training.
+        spec (AggregationSpec): Which aggregator it is.
+        start (float, sequence or Tensor): The start value, or one for each head or channel.
+        sign (str, optional): :obj:`"shift"` measures features from :math:`\mu`, :obj:`"abs"` takes
+            :math:`|z|` and adds nothing back. (default: :obj:`"shift"`)
+        learn (bool, optional): Whether the parameter is learned; else it is kept as a buffer.
+            (default: :obj:`True`)
+        per (str, optional): One parameter for the :obj:`"layer"`, or one for each :obj:`"head"`
+            or :obj:`"channel"`. (default: :obj:`"layer"`)
+        heads (int, optional): The number of heads, needed by :obj:`per="head"`: the features'
+            second last dimension. (default: :obj:`None`)
+        channels (int, optional): The number of channels, needed by :obj:`per="channel"`: the
+            features' last dimension, or heads times that. (default: :obj:`None`)
+        reparam (str, optional): How the learned value is kept in its domain: :obj:`"projected"`
+            with a straight-through gradient, which can hold :math:`l` exactly, :obj:`"softplus"`
+            (above :math:`l`) or :obj:`"sigmoid"` (between :math:`l` and :obj:`upper`).
+            (default: :obj:`"projected"`)
+        upper (float, optional): The upper bound of :obj:`reparam="sigmoid"`.
+            (default: :obj:`2.0`)
+        edge_dropout (float, optional): In training, the share of edges or messages left out at
+            random; the others are scaled up. (default: :obj:`0.0`)
+
+    Shapes:
+        - **input:** messages :math:`(*, |\mathcal{E}|, F)` or
+          :math:`(|\mathcal{E}|, H, F)` with :obj:`dim=0`, and index
+          :math:`(|\mathcal{E}|)`; or features :math:`(|\mathcal{V}_s|, F)` or
+          :math:`(|\mathcal{V}_s|, H, F)` and a graph
+        - **output:** :math:`(*, |\mathcal{V}_t|, F)` or :math:`(|\mathcal{V}_t|, H, F)`
     """
 
     raw: Tensor
-    sign: Sign = "shift"
 
     def __init__(
         self,
-        kind: Kind,
+        spec: AggregationSpec,
         start: Start,
+        sign: Sign = "shift",
         *,
-        learn: bool,
-        per: Per,
-        heads: int | None,
-        channels: int | None,
-        reparam: Reparam,
-        upper: float | None,
-        edge_dropout: float,
+        learn: bool = True,
+        per: Per = "layer",
+        heads: int | None = None,
+        channels: int | None = None,
+        reparam: Reparam = "projected",
+        upper: float | None = None,
+        edge_dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.edge_dropout = _check_share(edge_dropout)
+        check_choice("sign", sign, get_args(Sign))
+        if (
+            isinstance(edge_dropout, bool)
+            or not isinstance(edge_dropout, int | float)
+            or not 0 <= edge_dropout < 1
+        ):
+            raise ValueError(f"'edge_dropout' must be in [0, 1) (got {edge_dropout!r})")
+        self.spec = spec
+        self.sign: Sign = sign
+        self.edge_dropout = float(edge_dropout)
         self.learn = bool(learn)
         self.per = per
         self.heads = heads
         self.channels = channels
-        self.domain = Domain(PARAMETER[kind], LOWER_BOUND[kind], reparam, upper)
+        self.domain = Domain(PARAMETER[spec.kind], LOWER_BOUND[spec.kind], reparam, upper)
         values = start_values(start, shape_of(per, heads, channels), self.domain.name)
         # Plain numbers: a tensor here would neither move with the module nor be saved with it.
         self._start_raw: list[float] = self.domain.raw(values).reshape(-1).tolist()
@@ -207,7 +253,11 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         return self.evaluate(x, graph, self._dropped(graph, edge_weight))
 
     def evaluate(
-        self, x: Tensor, graph: Graph, edge_weight: Maybe = None, mu: Maybe = None
+        self,
+        x: Tensor,
+        graph: Graph,
+        edge_weight: Tensor | None = None,
+        mu: Tensor | None = None,
     ) -> Tensor:
         r"""The same without edge dropout, also in training.
 
@@ -218,14 +268,14 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
             mu (Tensor, optional): :math:`\mu` of the whole graph, where :obj:`graph` is a part of
                 it; see :attr:`has_mu`. (default: the minimum of :obj:`x`)
         """
-        return self._aggregate(x, graph, self._spread(tuple(x.shape[1:])), edge_weight, mu)
+        return self._tilted(x, graph, self._spread(tuple(x.shape[1:])), edge_weight, mu)
 
     @property
     def has_mu(self) -> bool:
         r"""Whether the formula measures features from :math:`\mu`, the minimum of all of them."""
-        return self.domain.name != PARAMETER["softmax"] and self.sign == "shift"
+        return self.spec.has_mu and self.sign == "shift"
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    @eager
     def __call__(
         self,
         x: Tensor,
@@ -253,14 +303,15 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         return maxness(self, x, graph, edge_weight=edge_weight)
 
     @abstractmethod
-    def _aggregate(
-        self, x: Tensor, graph: Graph, theta: Tensor, weight: Maybe, mu: Maybe
-    ) -> Tensor:
-        r"""Calls the function of the core; :obj:`mu` is only for those that have one."""
-
-    @abstractmethod
     def _options(self) -> dict[str, str]:
         r"""The options of the formula, in the order of the signature."""
+
+    def _tilted(
+        self, x: Tensor, graph: Graph, theta: Tensor, weight: Tensor | None, mu: Tensor | None
+    ) -> Tensor:
+        spec = self.spec
+        options = spec.kind, spec.form, spec.shift, self.sign, mu, None
+        return functional.tilted(x, graph, theta, weight, *options)
 
     def _aggregate_messages(self, x: Tensor, given: Messages) -> Tensor:
         theta = self._spread(given.features)
@@ -270,7 +321,7 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         if len(given.features) > 2 and theta.dim() > 0:
             theta = theta.expand(given.features).reshape(given.x.shape[1:])
         weight = self._dropped(given.graph, given.weight)
-        return self._aggregate(given.x, given.graph, theta, weight, None).view(given.out_shape)
+        return self._tilted(given.x, given.graph, theta, weight, None).view(given.out_shape)
 
     def _dropped(self, graph: Graph, weight: Tensor | None) -> Tensor | None:
         r"""Weights of which some are 0 in training, all heads of an edge together."""
@@ -322,12 +373,6 @@ def _check_graph_call(ptr: Tensor | None, dim_size: int | None, dim: int) -> Non
             f"a Graph defines the groups and their number, and nodes are the first dimension: "
             f"leave out 'ptr', 'dim_size' and 'dim' (got dim_size={dim_size!r}, dim={dim!r})"
         )
-
-
-def _check_share(value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-        raise ValueError(f"'edge_dropout' must be in [0, 1) (got {value!r})")
-    return float(value)
 
 
 def _shown(value: Tensor) -> str:

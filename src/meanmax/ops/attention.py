@@ -34,12 +34,12 @@ def attention(
         return plain.attention(source.double(), target.double(), graph, slope).to(source.dtype)
 
     def run(source: Tensor, target: Tensor) -> tuple[Tensor, ...]:
-        alpha = module.attention(source, target, graph, slope)
+        alpha = module.reduce.attention(source, target, graph, slope)
         return alpha, alpha
 
     return first_order(
         run,
-        lambda grad, _, source, target, alpha: module.attention_backward(
+        lambda grad, _, source, target, alpha: module.reduce.attention_backward(
             grad, alpha, source, target, graph, slope
         ),
         source,
@@ -54,12 +54,12 @@ def row_softmax(score: Tensor, graph: Graph, backend: str | None = None) -> Tens
         return plain.row_softmax(score.double(), graph).to(score.dtype)
 
     def run(score: Tensor) -> tuple[Tensor, ...]:
-        alpha = module.row_softmax(score, graph)
+        alpha = module.reduce.row_softmax(score, graph)
         return alpha, alpha
 
     return first_order(
         run,
-        lambda grad, _, score, alpha: (module.row_softmax_backward(grad, alpha, graph),),
+        lambda grad, _, score, alpha: (module.reduce.row_softmax_backward(grad, alpha, graph),),
         score,
     )
 
@@ -82,11 +82,11 @@ def edge_dot(source: Tensor, target: Tensor, graph: Graph, backend: str | None =
         grad: Tensor, _: tuple[bool, ...], source: Tensor, target: Tensor
     ) -> tuple[Tensor, ...]:
         # Weighted sums over the same edges, with the gradient as weights.
-        by_source, _ = module.weighted_sum_backward(target, source, graph, grad, False)
-        return by_source, module.weighted_sum(source, graph, grad)
+        by_source, _ = module.reduce.weighted_sum_backward(target, source, graph, grad, False)
+        return by_source, module.reduce.weighted_sum(source, graph, grad)
 
     return first_order(
-        lambda source, target: (module.edge_products(source, target, graph, 1),),
+        lambda source, target: (module.reduce.edge_products(source, target, graph, 1),),
         pull_back,
         source,
         target,

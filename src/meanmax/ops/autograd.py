@@ -223,8 +223,8 @@ def weighted_sum(
         edges = _per_channel(x, graph, weight) * x.double()[graph.col]
         return row_sum(edges, edge_targets(graph), graph.num_dst).to(x.dtype)
     return first_order(
-        lambda x, weight: (module.weighted_sum(x, graph, weight),),
-        lambda grad, needs, x, weight: module.weighted_sum_backward(
+        lambda x, weight: (module.reduce.weighted_sum(x, graph, weight),),
+        lambda grad, needs, x, weight: module.reduce.weighted_sum_backward(
             grad, x, graph, weight, needs[1]
         ),
         x,
@@ -245,13 +245,13 @@ def neighbour_max(
         return row_max(edges, edge_targets(graph), graph.num_dst).to(x.dtype)
 
     def run(x: Tensor, weight: Tensor | None) -> tuple[Tensor, ...]:
-        out, ties = module.neighbour_max(x, graph, weight)
+        out, ties = module.reduce.neighbour_max(x, graph, weight)
         return out, out, ties
 
     def pull_back(
         grad: Tensor, needs: tuple[bool, ...], x: Tensor, weight: Tensor, *kept: Tensor
     ) -> tuple[Tensor | None, ...]:
-        dx = module.neighbour_max_backward(grad, x, graph, weight, *kept)
+        dx = module.reduce.neighbour_max_backward(grad, x, graph, weight, *kept)
         # Weights only decide who is a neighbour.
         return dx, torch.zeros_like(weight) if needs[1] else None
 

@@ -11,23 +11,10 @@ from torch import Tensor
 
 from meanmax.graph import Graph
 from meanmax.ops.autograd import Gradients
-from meanmax.ops.numba import mean, norm
-from meanmax.ops.numba.attention import (
-    attention,
-    attention_backward,
-    row_softmax,
-    row_softmax_backward,
-)
+from meanmax.ops.numba import mean, norm, reduce
 from meanmax.ops.numba.blocks import Array, EdgeWeights, GraphBlocks, as_array, blocks_of_graph
 from meanmax.ops.numba.exact import ExactState, exact_forward
 from meanmax.ops.numba.launch import kernel, larger, subroutine, where
-from meanmax.ops.numba.reduce import (
-    edge_products,
-    neighbour_max,
-    neighbour_max_backward,
-    weighted_sum,
-    weighted_sum_backward,
-)
 from meanmax.ops.numba.vector_math import (
     CENTRE,
     HALF,
@@ -59,19 +46,7 @@ from meanmax.ops.scaling import (
 )
 from meanmax.ops.spec import AggregationSpec, precision_of
 
-__all__ = [
-    "attention",
-    "attention_backward",
-    "backward",
-    "edge_products",
-    "forward",
-    "neighbour_max",
-    "neighbour_max_backward",
-    "row_softmax",
-    "row_softmax_backward",
-    "weighted_sum",
-    "weighted_sum_backward",
-]
+__all__ = ["backward", "forward", "reduce"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,38 +30,18 @@ from meanmax.ops.scaling import (
     sample_nodes,
 )
 from meanmax.ops.spec import AggregationSpec, Precision, precision_of
+from meanmax.ops.torch import reduce
 from meanmax.ops.torch.reduce import (
     Chunk,
-    attention,
-    attention_backward,
     budget_of,
     chunk_rows,
-    edge_products,
     edge_weights,
     head_of_channel,
-    neighbour_max,
-    neighbour_max_backward,
     product,
-    row_softmax,
-    row_softmax_backward,
     transposed_product,
-    weighted_sum,
-    weighted_sum_backward,
 )
 
-__all__ = [
-    "attention",
-    "attention_backward",
-    "backward",
-    "edge_products",
-    "forward",
-    "neighbour_max",
-    "neighbour_max_backward",
-    "row_softmax",
-    "row_softmax_backward",
-    "weighted_sum",
-    "weighted_sum_backward",
-]
+__all__ = ["backward", "forward", "reduce"]
 
 
 def forward(

@@ -31,7 +31,7 @@ def test_weights_that_do_not_fit_the_features():
 
 
 @pytest.mark.parametrize("backend", ["numba", "torch", "reference"])
-def test_ends_do_not_overflow(backend):
+def test_reductions_do_not_overflow(backend):
     x = torch.full((3, 2), 1.5e38, requires_grad=True)
     mean = functional.mean(x, GRAPH, backend=backend)
     torch.testing.assert_close(mean[2], x[0].detach())

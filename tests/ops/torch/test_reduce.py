@@ -4,7 +4,7 @@ import torch
 from meanmax import Graph
 from meanmax.ops.torch.reduce import chunk_rows, head_of_channel
 
-from .cases import messy_edges
+from ..cases import messy_edges
 
 
 @pytest.mark.parametrize("budget", [1, 7, 40, 10_000])

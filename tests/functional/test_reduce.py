@@ -17,8 +17,8 @@ from ..ops.cases import (
 
 EDGES = messy_edges()
 WEIGHT = messy_weight(EDGES)
-ENDS = {"sum": functional.sum, "mean": functional.mean, "max": functional.max}
-every_end = pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+REDUCTIONS = {"sum": functional.sum, "mean": functional.mean, "max": functional.max}
+every_reduction = pytest.mark.parametrize("reduction", REDUCTIONS.values(), ids=REDUCTIONS)
 
 
 def matrix():
@@ -49,43 +49,43 @@ def test_max(backend, dtype):
         assert torch.equal(out[node], want)
 
 
-@every_end
+@every_reduction
 @every_backend
-def test_table(end, backend):
+def test_table(reduction, backend):
     """Three neighbours, one of weight 0; one neighbour; none; one of weight 0."""
     x = torch.tensor([[1.0], [-4.0], [8.0]])
     edges = [[0, 1, 2, 1, 2], [0, 0, 0, 1, 3]]
     weight = torch.tensor([1.0, 3.0, 0.0, 2.0, 0.0])
-    out = end(x, Graph.from_edge_index(edges, (3, 4)), edge_weight=weight, backend=backend)
+    out = reduction(x, Graph.from_edge_index(edges, (3, 4)), edge_weight=weight, backend=backend)
     want = {
         functional.sum: [-11.0, -8.0, 0.0, 0.0],
         functional.mean: [-2.75, -4.0, 0.0, 0.0],
         functional.max: [1.0, -4.0, 0.0, 0.0],
     }
-    assert out.flatten().tolist() == want[end]
+    assert out.flatten().tolist() == want[reduction]
 
 
 @pytest.mark.parametrize("heads", [(), (2,)], ids=["shared", "heads"])
-@every_end
+@every_reduction
 @every_backend
-def test_gradients(end, backend, heads):
+def test_gradients(reduction, backend, heads):
     x = normal(30, 2, 3).double().requires_grad_()
     weight = (0.1 + messy_weight(EDGES, heads)).double().requires_grad_()
     graph = Graph.from_edge_index(EDGES, 30)
     assert gradcheck(
-        lambda x, weight: end(x, graph, edge_weight=weight, backend=backend),
+        lambda x, weight: reduction(x, graph, edge_weight=weight, backend=backend),
         (x, weight),
         fast_mode=True,
     )
 
 
-@every_end
+@every_reduction
 @fast_backend
-def test_gradients_agree_with_the_reference(end, backend):
+def test_gradients_agree_with_the_reference(reduction, backend):
     grads = []
     for name in (backend, "reference"):
         x, weight = normal(30, 4).requires_grad_(), WEIGHT.clone().requires_grad_()
-        out = end(x, Graph.from_edge_index(EDGES, 30), edge_weight=weight, backend=name)
+        out = reduction(x, Graph.from_edge_index(EDGES, 30), edge_weight=weight, backend=name)
         out.backward(normal(30, 4, seed=8))
         grads.append((x.grad, torch.zeros_like(weight) if weight.grad is None else weight.grad))
     for got, want in zip(*grads, strict=True):
@@ -101,42 +101,42 @@ def test_ties_share_the_gradient_of_the_maximum(backend):
     assert x.grad.flatten().tolist() == [0.5, 0.5, 0.0, 0.0]
 
 
-@every_end
+@every_reduction
 @every_backend
-def test_rows_without_weight(end, backend):
+def test_rows_without_weight(reduction, backend):
     x = (5 + normal(4, 2)).requires_grad_()
     weight = torch.zeros(2, requires_grad=True)
     graph = Graph.from_edge_index([[0, 1], [0, 0]], 4)
-    out = end(x, graph, edge_weight=weight, backend=backend)
+    out = reduction(x, graph, edge_weight=weight, backend=backend)
     assert (out == 0).all()
     out.sum().backward()
     assert (x.grad == 0).all()
 
 
-@every_end
+@every_reduction
 @every_backend
-def test_no_edges(end, backend):
+def test_no_edges(reduction, backend):
     x = normal(3, 2).requires_grad_()
-    out = end(x, Graph.from_edge_index([[], []], 3), backend=backend)
+    out = reduction(x, Graph.from_edge_index([[], []], 3), backend=backend)
     out.sum().backward()
     assert (out == 0).all() and (x.grad == 0).all()
 
 
-@every_end
+@every_reduction
 @fast_backend
-def test_second_derivatives_are_refused(end, backend):
+def test_second_derivatives_are_refused(reduction, backend):
     x = normal(30, 2).requires_grad_()
-    out = end(x, Graph.from_edge_index(EDGES, 30), backend=backend)
+    out = reduction(x, Graph.from_edge_index(EDGES, 30), backend=backend)
     (grad,) = torch.autograd.grad(out.square().sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="double backward"):
         grad.sum().backward()
 
 
-@every_end
+@every_reduction
 @every_backend
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_features_must_be_finite(end, backend, bad):
+def test_features_must_be_finite(reduction, backend, bad):
     x = normal(30, 2)
     x[3, 1] = bad
     with pytest.raises(ValueError, match="'x' must be finite"):
-        end(x, Graph.from_edge_index(EDGES, 30), backend=backend)
+        reduction(x, Graph.from_edge_index(EDGES, 30), backend=backend)
