@@ -252,23 +252,9 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         """
         return self.evaluate(x, graph, self._dropped(graph, edge_weight))
 
-    def evaluate(
-        self,
-        x: Tensor,
-        graph: Graph,
-        edge_weight: Tensor | None = None,
-        mu: Tensor | None = None,
-    ) -> Tensor:
-        r"""The same without edge dropout, also in training.
-
-        Args:
-            x (Tensor): Features of the sources.
-            graph (Graph): The graph, or a part of one.
-            edge_weight (Tensor, optional): Edge weights. (default: the graph's own, or 1)
-            mu (Tensor, optional): :math:`\mu` of the whole graph, where :obj:`graph` is a part of
-                it; see :attr:`has_mu`. (default: the minimum of :obj:`x`)
-        """
-        return self._tilted(x, graph, self._spread(tuple(x.shape[1:])), edge_weight, mu)
+    def evaluate(self, x: Tensor, graph: Graph, edge_weight: Tensor | None = None) -> Tensor:
+        r"""The same as :meth:`aggregate`, without edge dropout also in training."""
+        return self._tilted(x, graph, self._spread(tuple(x.shape[1:])), edge_weight)
 
     @property
     def has_mu(self) -> bool:
@@ -306,11 +292,9 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
     def _options(self) -> dict[str, str]:
         r"""The options of the formula, in the order of the signature."""
 
-    def _tilted(
-        self, x: Tensor, graph: Graph, theta: Tensor, weight: Tensor | None, mu: Tensor | None
-    ) -> Tensor:
+    def _tilted(self, x: Tensor, graph: Graph, theta: Tensor, weight: Tensor | None) -> Tensor:
         spec = self.spec
-        options = spec.kind, spec.form, spec.shift, self.sign, mu, None
+        options = spec.kind, spec.form, spec.shift, self.sign, None, None
         return functional.tilted(x, graph, theta, weight, *options)
 
     def _aggregate_messages(self, x: Tensor, given: Messages) -> Tensor:
@@ -321,7 +305,7 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         if len(given.features) > 2 and theta.dim() > 0:
             theta = theta.expand(given.features).reshape(given.x.shape[1:])
         weight = self._dropped(given.graph, given.weight)
-        return self._tilted(given.x, given.graph, theta, weight, None).view(given.out_shape)
+        return self._tilted(given.x, given.graph, theta, weight).view(given.out_shape)
 
     def _dropped(self, graph: Graph, weight: Tensor | None) -> Tensor | None:
         r"""Weights of which some are 0 in training, all heads of an edge together."""
