@@ -33,18 +33,12 @@ class Domain:
 
     The projection passes the gradient straight through, so that a parameter held at :math:`l`, the
     baseline, can leave it again.
-
-    Args:
-        name (str): The parameter's name in the formula.
-        lower (float): :math:`l`, the value at which the aggregator is linear.
-        reparam (str): :obj:`"projected"`, :obj:`"softplus"` or :obj:`"sigmoid"`.
-        upper (float, optional): :math:`h`, for the sigmoid only. (default: :obj:`2.0`)
     """
 
-    name: str
-    lower: float
-    reparam: Reparam
-    upper: float | None = None
+    name: str  # the parameter's name in the formula
+    lower: float  # l, the value at which the aggregator is linear
+    reparam: Reparam  # "projected", "softplus" or "sigmoid"
+    upper: float | None = None  # h, for the sigmoid only
 
     def __post_init__(self) -> None:
         check_choice("reparam", self.reparam, get_args(Reparam))

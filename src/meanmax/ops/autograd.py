@@ -17,20 +17,12 @@ from meanmax.ops.spec import AggregationSpec, precision_of
 
 
 class Gradients(NamedTuple):
-    r"""The gradients of a tilted aggregate.
+    r"""The gradients of a tilted aggregate."""
 
-    Args:
-        x (Tensor): Of the features, finite. Where :math:`\mu` is their minimum, its part is
-            included.
-        theta (Tensor): Of the parameter, float64, :obj:`[channels]`.
-        weight (Tensor, optional): Of the edge weights in CSR order, if they were asked for.
-        mu (Tensor, optional): Of the origin, float64, :obj:`[num_graphs]`, if the form has one.
-    """
-
-    x: Tensor
-    theta: Tensor
-    weight: Tensor | None
-    mu: Tensor | None
+    x: Tensor  # of the features, finite; where mu is their minimum, its part is included
+    theta: Tensor  # of the parameter, float64, [channels]
+    weight: Tensor | None  # of the edge weights in CSR order, if they were asked for
+    mu: Tensor | None  # of the origin, float64, [num_graphs], if the form has one
 
 
 def own_weight(graph: Graph, like: Tensor) -> Tensor:
@@ -91,11 +83,9 @@ def first_order(
 ) -> Tensor:
     r"""Runs an operation that has an analytic gradient but no second derivative.
 
-    Args:
-        run (callable): Takes the inputs; returns the output and tensors to keep for the gradient.
-        pull_back (callable): Takes the output's gradient, which inputs need a gradient, the inputs
-            and what was kept; returns the gradients of the inputs.
-        *inputs (Tensor, optional): The inputs.
+    :obj:`run`: takes the inputs; returns the output and tensors to keep for the gradient.
+    :obj:`pull_back`: takes the output's gradient, which inputs need a gradient, the inputs and what
+    was kept; returns the gradients of the inputs.
     """
     out: Tensor = _FirstOrder.apply(run, pull_back, *inputs)  # type: ignore[no-untyped-call]
     return out

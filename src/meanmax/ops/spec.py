@@ -65,26 +65,19 @@ def check_choice(name: str, got: object, allowed: tuple[str, ...]) -> None:
 
 @dataclass(frozen=True)
 class Precision:
-    r"""Limits of the fast path; beyond them a row is recomputed with its own maximum.
+    r"""Limits of the fast path; beyond them a row is recomputed with its own maximum."""
 
-    Args:
-        least_share (float): The share of its weight below which a row's tilted sum has lost terms.
-        floor (float): The smallest tilt of a feature above :math:`\mu`. It lies so far below
-            :obj:`least_share` that it does not count, and above underflow, so that a sum of
-            exactly zero means that every neighbour sits at :math:`\mu`.
-        smallest_weight (float): Rows with positive weights below this need the exact path.
-        largest_weight (float): So do rows with weights above this.
-        least_weight (float): Positive weights below this, or any above :obj:`largest_weight`
-            where this is not 0, need a wider dtype.
-        largest (float): The largest finite number, at which gradients saturate.
-    """
-
-    least_share: float
+    least_share: float  # the share of its weight below which a row's tilted sum has lost terms
+    # The smallest tilt of a feature above mu. It lies so far below least_share that it does not
+    # count, and above underflow, so that a sum of exactly zero means that every neighbour sits at
+    # mu
     floor: float
-    smallest_weight: float
-    largest_weight: float
+    smallest_weight: float  # rows with positive weights below this need the exact path
+    largest_weight: float  # so do rows with weights above this
+    # Positive weights below this, or any above largest_weight where this is not 0, need a wider
+    # dtype
     least_weight: float
-    largest: float
+    largest: float  # the largest finite number, at which gradients saturate
 
 
 FLOAT32 = Precision(1e-13, 1e-20, 1e-15, 1e15, 1e-30, 3.4028234e38)

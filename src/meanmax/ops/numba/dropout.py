@@ -92,9 +92,7 @@ def is_tall(graph: Graph, channels: int) -> bool:
     r"""Whether this way is the faster one: rows are long, the sums of a part stay in the cache, and
     there is much more to sum than the sums of all parts are large.
 
-    Args:
-        graph (Graph): Where the entries are.
-        channels (int): The channels of the product.
+    :obj:`graph`: where the entries are. :obj:`channels`: the channels of the product.
     """
     fits = graph.num_src * channels <= SUMS and graph.num_edges > 4 * PARTS * graph.num_src
     return fits and graph.num_edges >= LONG * graph.num_dst

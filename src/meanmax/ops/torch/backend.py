@@ -392,21 +392,13 @@ class TorchState:
 
 
 class Pieces(NamedTuple):
-    r"""Gradients of one pass over the rows that are not recomputed.
+    r"""Gradients of one pass over the rows that are not recomputed."""
 
-    Args:
-        x (Tensor): Of the features.
-        theta (Tensor): Of the parameter, float64.
-        direct (Tensor): What reaches the origin other than through the features, per graph.
-        left (Tensor): The rows' factors for the gradient of the weights.
-        whole (Tensor): What every weight of a row gets besides, per channel.
-    """
-
-    x: Tensor
-    theta: Tensor
-    direct: Tensor
-    left: Tensor
-    whole: Tensor
+    x: Tensor  # of the features
+    theta: Tensor  # of the parameter, float64
+    direct: Tensor  # what reaches the origin other than through the features, per graph
+    left: Tensor  # the rows' factors for the gradient of the weights
+    whole: Tensor  # what every weight of a row gets besides, per channel
 
 
 def mean_ratio(state: TorchState, tilt: Tensor) -> Tensor:

@@ -20,18 +20,11 @@ MINIMUM_BUDGET = 1 << 16
 
 
 class Chunk(NamedTuple):
-    r"""Some rows and some channels.
+    r"""Some rows and some channels."""
 
-    Args:
-        rows (Tensor): The rows, ascending.
-        edges (Tensor): Their edges' positions in CSR order.
-        target (Tensor): The position in :obj:`rows` of each edge's row.
-        channels (slice): The channels.
-    """
-
-    rows: Tensor
-    edges: Tensor
-    target: Tensor
+    rows: Tensor  # the rows, ascending
+    edges: Tensor  # their edges' positions in CSR order
+    target: Tensor  # the position in rows of each edge's row
     channels: slice
 
 
