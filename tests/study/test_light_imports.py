@@ -20,12 +20,11 @@ def loaded(program):
 @pytest.mark.parametrize(
     "module",
     [
-        "paper.ablation",
-        "paper.claims",
+        "paper.result_tables",
         "paper.reproduction",
         "runs.machine",
         "runs.run_missing",
-        "stats.verdict",
+        "stats.comparison",
         "store.exports",
     ],
 )

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from meanmax.study.paper.ablation import ablation
+from meanmax.study.paper.reproduction import ablation
 from meanmax.study.paper.result_tables import table
 from meanmax.study.runs import machine
 from meanmax.study.runs.machine import revision_notes

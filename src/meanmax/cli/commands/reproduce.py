@@ -16,16 +16,17 @@ from meanmax.cli.commands.figure import DEFAULT_OUT, figure
 from meanmax.cli.progress import load_dataset, run_missing
 from meanmax.cli.tables import Grid, decimal, mean_std, print_out
 from meanmax.data import CATALOG
-from meanmax.study.paper.ablation import Effect, ablation
-from meanmax.study.paper.claims import Claim, claims, summary
-from meanmax.study.paper.reproduction import Reproduction, some_ppi
+from meanmax.study.paper.reproduction import Effect, Reproduction, ablation, some_ppi
 from meanmax.study.paper.result_tables import (
     BACKBONES,
     SETS,
     Cell,
+    Claim,
     Tabled,
+    claims,
     paper_counts,
     paper_heading,
+    summary,
 )
 from meanmax.study.report.page import write_report
 from meanmax.study.runs.plan import Task, check_methods, check_splits

@@ -29,23 +29,14 @@ SETTINGS = "published"
 
 @dataclass(frozen=True)
 class Depth:
-    r"""One method at one depth on one data set.
-
-    Args:
-        data (str): The data set.
-        aggr (str): The aggregator.
-        layers (int): The depth.
-        scores (tuple): Test scores in percent of the runs of status :obj:`"ok"`, by split.
-        failed (int): The number of other runs.
-        splits (tuple): The seeds of the splits of these scores.
-    """
+    r"""One method at one depth on one data set."""
 
     data: str
     aggr: str
     layers: int
-    scores: tuple[float, ...]
-    failed: int
-    splits: tuple[int, ...] = ()
+    scores: tuple[float, ...]  # test scores in percent of the runs of status "ok", by split
+    failed: int  # other runs
+    splits: tuple[int, ...] = ()  # the seeds of the splits of these scores
 
     @property
     def mean(self) -> float:
@@ -66,20 +57,14 @@ def overrides(layers: int) -> dict[str, Any]:
 def plans(
     data: Sequence[str] = SETS, *, splits: int = SPLITS, data_dir: Path | None = None
 ) -> list[Plan]:
-    r"""The runs of GCN with the paper's aggregators, shallow ones first.
-
-    Args:
-        data (sequence, optional): The data sets. (default: Cora, Citeseer and Pubmed)
-        splits (int, optional): The number of splits. (default: :obj:`5`)
-        data_dir (Path, optional): The folder of the data. (default: :obj:`None`)
-    """
+    r"""The runs of GCN with the paper's aggregators, shallow ones first."""
     return [
         Plan(
-            data=reference(name, data_dir),
-            backbones=["gcn"],
-            aggrs=AGGRS,
-            splits=range(splits),
-            settings_name=SETTINGS,
+            reference(name, data_dir),
+            ["gcn"],
+            AGGRS,
+            range(splits),
+            SETTINGS,
             overrides=overrides(layers),
         )
         for layers in DEPTHS
@@ -90,27 +75,17 @@ def plans(
 def by_depth(
     rows: Sequence[Row], data: str, *, backbone: str = "gcn", aggrs: Sequence[str] = AGGRS
 ) -> list[Depth]:
-    r"""The results of every method at every depth that has runs.
-
-    Args:
-        rows (sequence): All rows.
-        data (str): The data set.
-        backbone (str, optional): The backbone. (default: :obj:`"gcn"`)
-        aggrs (sequence, optional): The aggregators. (default: the paper's)
-    """
+    r"""The results of every method at every depth that has runs."""
     found = []
     for layers in DEPTHS:
-        selected = select(rows, data, partial(_settings, layers))
+        wanted = partial(settings_for, SETTINGS, overrides=overrides(layers))
+        selected = select(rows, data, wanted)
         for aggr in aggrs:
             if own := selected.of(backbone, aggr):
                 good = scores(own.values(), "test_score")
                 seeds, listed = zip(*sorted(good.items()), strict=True) if good else ((), ())
                 found.append(Depth(data, aggr, layers, listed, len(own) - len(good), seeds))
     return found
-
-
-def _settings(layers: int, backbone: str, aggr: str, data: str) -> dict[str, Any]:
-    return settings_for(SETTINGS, backbone, aggr, data, overrides(layers))
 
 
 def comparable(points: Sequence[Depth]) -> list[Depth]:
@@ -132,10 +107,10 @@ def comparable(points: Sequence[Depth]) -> list[Depth]:
     kept = {seed for seed, count in counts.items() if count == most}
     if most < len(there):
         kept = {min(kept)}
-    return [_on(point, kept) for point in there if kept & set(point.splits)]
-
-
-def _on(point: Depth, kept: set[int]) -> Depth:
-    pairs = [pair for pair in zip(point.splits, point.scores, strict=True) if pair[0] in kept]
-    seeds, scores = zip(*pairs, strict=True)
-    return replace(point, splits=seeds, scores=scores)
+    found = []
+    for point in there:
+        pairs = [pair for pair in zip(point.splits, point.scores, strict=True) if pair[0] in kept]
+        if pairs:
+            seeds, listed = zip(*pairs, strict=True)
+            found.append(replace(point, splits=seeds, scores=listed))
+    return found

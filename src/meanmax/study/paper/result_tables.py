@@ -1,12 +1,13 @@
-r"""The paper's Tables 2, 3 and 4 from rows, each cell beside the paper's value."""
+r"""The paper's Tables 2, 3 and 4 from rows, beside its values, and which of its claims hold."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files as resources
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -15,7 +16,16 @@ from meanmax.study.runs.machine import revision_notes
 from meanmax.study.runs.row import Row
 from meanmax.study.settings.settings import settings_for
 from meanmax.study.stats.cells import mean_and_std, scores, select
-from meanmax.study.stats.comparison import BASELINE, Comparison, compare
+from meanmax.study.stats.comparison import (
+    ALPHA,
+    BASELINE,
+    CAVEAT,
+    ONE_SPLIT,
+    Comparison,
+    Judgement,
+    compare,
+)
+from meanmax.study.stats.paired import Paired
 
 TABLES = (2, 3, 4)
 r"""The tables of results: classification, clustering, inductive classification."""
@@ -36,7 +46,8 @@ class Heading(NamedTuple):
 
 
 def paper_value(table: int, backbone: str, aggr: str, data: str) -> Published | None:
-    r"""The cell of a table, or :obj:`None` if the paper has none for these names.
+    r"""The cell of Table 2, 3 or 4, or :obj:`None` if the paper has none for these names.
+    The baseline is called :obj:`"none"`.
 
     Example:
         >>> paper_value(2, "gcn", "softmax", "cora")
@@ -45,15 +56,6 @@ def paper_value(table: int, backbone: str, aggr: str, data: str) -> Published | 
         Published(mean=97.3, std=0.3)
         >>> paper_value(4, "gat", "none", "ppi-go") is None
         True
-
-    Args:
-        table (int): 2 for transductive classification, 3 for clustering, 4 for inductive
-            classification.
-        backbone (str): :obj:`"gcn"`, :obj:`"masked_gcn"`, :obj:`"gat"` or :obj:`"cat"`.
-        aggr (str): :obj:`"none"` for the baseline, :obj:`"lp"`, :obj:`"poly"` or
-            :obj:`"softmax"`.
-        data (str): :obj:`"cora"`, :obj:`"citeseer"`, :obj:`"pubmed"`, :obj:`"photo"` or
-            :obj:`"computers"`; in Table 4 :obj:`"ppi"`. The paper has no value for :obj:`"ppi-go"`.
     """
     cell = _table(table)["results"].get(backbone, {}).get(aggr, {}).get(data)
     return None if cell is None else Published(*cell)
@@ -70,9 +72,6 @@ def paper_counts(data: str) -> Counts | None:
     Example:
         >>> paper_counts("cora")
         Counts(nodes=2708, edges=5429, features=1433, classes=7)
-
-    Args:
-        data (str): As in :func:`paper_value`, :obj:`"ppi"` included.
     """
     row = _tables()["1"].get(data)
     return None if row is None else Counts(**row)
@@ -112,20 +111,8 @@ Mark: TypeAlias = Literal["at or above", "within one std", "below", "missing", "
 
 @dataclass(frozen=True)
 class Cell:
-    r"""One method on one data set.
-
-    Args:
-        backbone (str): The backbone.
-        aggr (str): The aggregator.
-        data (str): The data set.
-        mean (float): The mean over splits, in percent; NaN without runs.
-        std (float): The standard deviation over splits.
-        n (int): The number of runs of status :obj:`"ok"`.
-        failed (int): The number of other runs.
-        paper (Published, optional): The paper's mean and deviation.
-        mark (str): The mean relative to the paper's: at or above it, at most one standard
-            deviation of the paper's below it, or below that.
-        extra (dict): Means of additional columns: clusters of the embedding.
+    r"""One method on one data set: mean and standard deviation over splits in percent, NaN without
+    runs, and how the mean compares with the paper's.
     """
 
     backbone: str
@@ -133,22 +120,17 @@ class Cell:
     data: str
     mean: float
     std: float
-    n: int
-    failed: int
+    n: int  # runs of status "ok"
+    failed: int  # other runs
     paper: Published | None
     mark: Mark
-    extra: dict[str, float]
+    extra: dict[str, float]  # means of additional columns: clusters of the embedding
 
 
 @dataclass(frozen=True)
 class Tabled:
-    r"""A table.
-
-    Args:
-        number (int): The paper's number.
-        cells (list): All cells, by method and data set.
-        comparisons (list): For each backbone and data set, the aggregators against the baseline.
-        notes (list): Sentences on rows that were left out, and on the code that made the others.
+    r"""A table of the paper: its cells, the aggregators against the baseline for each backbone and
+    data set, and sentences on rows that were left out and on the code that made the others.
     """
 
     number: int
@@ -169,42 +151,27 @@ def table(
     scheme: str | None = None,
     splits: int | None = None,
 ) -> Tabled:
-    r"""Makes a table from the rows that have exactly the wanted settings.
+    r"""Makes a table from the rows that have exactly the settings of a file with overrides.
 
-    Args:
-        rows (sequence): All rows.
-        number (int): 2, 3 or 4.
-        data (sequence): The data sets.
-        backbones (sequence, optional): The backbones. (default: the paper's)
-        aggrs (sequence, optional): The aggregators. (default: the paper's)
-        settings_name (str, optional): The settings file. (default: :obj:`"published"`)
-        overrides (mapping, optional): Settings that replace the file's. (default: :obj:`None`)
-        scheme (str, optional): The scheme of splits. (default: the paper's; for other data sets
-            the most frequent one)
-        splits (int, optional): The number of splits, from seed 0 on. (default: all)
+    The scheme of splits is by default the paper's, or for other data sets the most frequent one;
+    the splits are by default all, else a number of them from seed 0 on.
     """
     cells, comparisons, notes = [], [], []
     shown: list[Row] = []
+    metric = METRIC[number]
+    wanted = partial(settings_for, settings_name, overrides=overrides)
     for name in data:
-        chosen = select(
-            rows,
-            name,
-            lambda b, a, d: settings_for(settings_name, b, a, d, overrides),
-            scheme or SCHEMES.get(name),
-            splits,
-        )
+        chosen = select(rows, name, wanted, scheme or SCHEMES.get(name), splits)
         notes += chosen.notes
         if name == "ppi-go" and chosen.rows:
             notes.append(PPI_GO)
         for backbone in backbones:
             for aggr in aggrs:
-                own = chosen.of(backbone, aggr)
-                shown += own.values()
-                cells.append(cell_of(number, backbone, aggr, name, list(own.values())))
+                own = list(chosen.of(backbone, aggr).values())
+                shown += own
+                cells.append(cell_of(number, backbone, aggr, name, own))
             if BASELINE in aggrs and chosen.of(backbone, BASELINE):
-                comparisons.append(
-                    compare(chosen, backbone, aggrs, data=name, metric=METRIC[number])
-                )
+                comparisons.append(compare(chosen, backbone, aggrs, data=name, metric=metric))
     return Tabled(number, cells, comparisons, notes + revision_notes(shown))
 
 
@@ -228,3 +195,83 @@ def _mark(mean: float, paper: Published | None) -> Mark:
     if round(mean, 2) >= paper.mean:
         return "at or above"
     return "within one std" if mean >= paper.mean - paper.std else "below"
+
+
+@dataclass(frozen=True)
+class Claim:
+    r"""One aggregator against its baseline, here and in the paper."""
+
+    data: str
+    backbone: str
+    aggr: str
+    paper: float  # the paper's difference of means, in points
+    paired: Paired  # ours
+    adjusted_p: float
+    reachable_p: float
+    one_split: bool
+    holds: Judgement
+
+
+def claims(number: int, comparisons: Sequence[Comparison]) -> list[Claim]:
+    r"""The claims of a table: is an aggregator better than its baseline?
+
+    P-values are corrected (Holm) among the aggregators of one backbone on one data set. Over a
+    whole table of sixty comparisons nothing could ever be significant: ten splits give no p-value
+    below 2/1024. So one of some twenty families may look different by chance, and :func:`summary`
+    says so.
+    """
+    found = []
+    for of in comparisons:
+        for line in of.lines:
+            if line.paired is not None and line.judgement is not None:
+                method = of.data, of.backbone, line.aggr
+                gain = paper_gain(number, of.backbone, line.aggr, of.data)
+                judged = line.adjusted_p, line.reachable_p, of.one_split, line.judgement
+                found.append(Claim(*method, gain, line.paired, *judged))
+    return found
+
+
+def summary(listed: Sequence[Claim], *, caveat: bool = True) -> str:
+    r"""The number of claims that hold, in sentences, with a caveat on random splits."""
+    if not listed:
+        return "No aggregator can be compared with its baseline yet."
+    one_split = all(claim.one_split for claim in listed)
+    unit = "seed" if one_split else "split"
+    up = sum(claim.paired.difference > 0 for claim in listed)
+    paper = sum(claim.paper > 0 for claim in listed)
+    where = " on its own PPI graphs" if any(claim.data == "ppi-go" for claim in listed) else ""
+    count = "1 comparison" if len(listed) == 1 else f"{len(listed)} comparisons"
+    found = [
+        f"Of {count} of an aggregator with its baseline, paired over {unit}s, "
+        f"{_judged(listed, unit)}",
+        f"Its mean is higher in {up}; in the paper{where} it is in {paper}.",
+    ]
+    if one_split:
+        found.append(ONE_SPLIT)
+    elif caveat and any(claim.holds != "too few" for claim in listed):
+        found.append(CAVEAT)
+    return " ".join(found)
+
+
+def _judged(listed: Sequence[Claim], unit: str) -> str:
+    counts = Counter(claim.holds for claim in listed)
+    few = counts["too few"]
+    if few == len(listed):
+        return f"none has enough {unit}s to distinguish them."
+    families = len({(claim.data, claim.backbone) for claim in listed if claim.holds != "too few"})
+    rest = f"; {few} {'has' if few == 1 else 'have'} too few {unit}s to decide" if few else ""
+    return (
+        f"the aggregator is clearly better in {counts['better']}, clearly worse in "
+        f"{counts['worse']}, and undecided in {counts['undecided']} (interval without 0 "
+        f"and Wilcoxon p < {ALPHA:g}, Holm-adjusted within each backbone and data set: of "
+        f"{families} such {'family' if families == 1 else 'families'} {ALPHA * families:.1f} would "
+        f"look different by chance){rest}."
+    )
+
+
+def paper_gain(number: int, backbone: str, aggr: str, data: str) -> float:
+    r"""The paper's mean of an aggregator minus that of its baseline; NaN if it has none."""
+    name = "ppi" if data == "ppi-go" else data
+    own = paper_value(number, backbone, aggr, name)
+    base = paper_value(number, backbone, BASELINE, name)
+    return math.nan if own is None or base is None else own.mean - base.mean

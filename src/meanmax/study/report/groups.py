@@ -13,8 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from meanmax.data.fetch.catalog import CATALOG
-from meanmax.study.paper.claims import paper_gain
-from meanmax.study.paper.result_tables import BACKBONES, SCHEMES, SETS, cell_of
+from meanmax.study.paper.result_tables import BACKBONES, SCHEMES, SETS, cell_of, paper_gain
 from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.settings.settings import NAMES, SettingsError, settings_for
 from meanmax.study.stats.cells import Selected, cells, select

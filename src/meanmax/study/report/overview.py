@@ -9,12 +9,17 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from meanmax.study.paper.claims import claims, summary
-from meanmax.study.paper.result_tables import BACKBONES, PPI_GO, SCHEMES, paper_heading
+from meanmax.study.paper.result_tables import (
+    BACKBONES,
+    PPI_GO,
+    SCHEMES,
+    claims,
+    paper_heading,
+    summary,
+)
 from meanmax.study.report.groups import PageLine, RunGroup, aggr_rank, distinguish
-from meanmax.study.stats.comparison import Comparison
+from meanmax.study.stats.comparison import Comparison, findings
 from meanmax.study.stats.paired import FEW
-from meanmax.study.stats.verdict import findings
 
 SUMMARISED = 3
 r"""Up to this many comparisons without a paper's table are summarised at the top."""

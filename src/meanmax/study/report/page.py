@@ -32,9 +32,8 @@ from meanmax.study.report.overview import all_differences, forest, matrices, sen
 from meanmax.study.report.scatter import scatters
 from meanmax.study.runs.machine import package_version
 from meanmax.study.runs.row import Row
-from meanmax.study.stats.comparison import BASELINE
+from meanmax.study.stats.comparison import BASELINE, CAVEAT, findings
 from meanmax.study.stats.paired import FEW
-from meanmax.study.stats.verdict import CAVEAT, findings
 from meanmax.study.store.store import reported
 
 if TYPE_CHECKING:

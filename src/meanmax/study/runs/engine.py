@@ -1,4 +1,4 @@
-r"""Runs one function on many tasks in parallel, with results as they come and workers that may die.
+r"""Runs one function on many tasks in parallel, by processes or by Ray, whose workers may die.
 
 joblib's :obj:`Parallel` has generators for this, but it takes as many tasks ahead as it has jobs,
 in a thread of its own. Here a task is taken only when a worker is free, by the thread that iterates
@@ -7,9 +7,12 @@ over the results, because taking a task may mean claiming it in a store that oth
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import signal
+import socket
+import sys
 import threading
 import time
 import traceback
@@ -17,9 +20,12 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
+
+from meanmax.study.runs.machine import num_threads
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -41,12 +47,8 @@ class Lost(RuntimeError):
 
 @dataclass(frozen=True)
 class Outcome(Generic[R]):
-    r"""The outcome of a task.
-
-    Args:
-        result (optional): What the function returned.
-        error (BaseException, optional): What it raised instead, with the worker's traceback as a
-            note; or :class:`Lost`. (default: :obj:`None`)
+    r"""What the function returned, or the error that it raised, with the worker's traceback as a
+    note; or :class:`Lost`.
     """
 
     result: R | None = None
@@ -86,7 +88,7 @@ def in_parallel(
     A task is taken from :obj:`tasks` only when a worker is free for it, by the thread that
     iterates. A task whose worker dies runs again; if its worker dies again the outcome is
     :class:`Lost`, and the other tasks continue. The end of the iteration, also by an error, ends
-    the workers.
+    the workers. Function, tasks and results are pickled.
 
     Example:
         >>> for task, outcome in in_parallel(abs, [-2, "two"], jobs=1):
@@ -95,8 +97,6 @@ def in_parallel(
         two None bad operand type for abs(): 'str'
 
     Args:
-        function (callable): Called with a task in a worker; it and its result are pickled.
-        tasks (iterable): The tasks, taken one by one; pickled too.
         jobs (int, optional): The largest number of tasks at once. One job of the engine
             :obj:`processes` runs in this process, which then dies with it. If :obj:`None`, as many
             as there are CPUs for the threads: on this machine, or in the cluster.
@@ -106,12 +106,10 @@ def in_parallel(
     """
     if engine not in ENGINES:
         raise ValueError(f"'engine' must be one of {', '.join(ENGINES)} (got {engine!r})")
-    _check_count("threads", threads)
-    if jobs is not None:
-        _check_count("jobs", jobs)
+    for name, value in {"threads": threads, "jobs": 1 if jobs is None else jobs}.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"'{name}' must be a whole number from 1 on (got {value!r})")
     if engine == "ray":
-        from meanmax.study.runs.ray import RayPool
-
         return _in_pool(lambda: RayPool(function, jobs, threads), iter(tasks))
     if jobs is None:
         from loky import cpu_count
@@ -159,11 +157,6 @@ def _lost(error: BaseException) -> Lost:
     return lost
 
 
-def _check_count(name: str, value: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"'{name}' must be a whole number from 1 on (got {value!r})")
-
-
 def attempt(function: Callable[[T], R], task: T, threads: int) -> Outcome[R]:
     r"""Runs a task in this process with a number of threads; an error becomes the outcome.
 
@@ -173,55 +166,36 @@ def attempt(function: Callable[[T], R], task: T, threads: int) -> Outcome[R]:
         >>> attempt(abs, "three", threads=1).error
         TypeError("bad operand type for abs(): 'str'")
     """
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        return Outcome(function(task))
-    except (Exception, SystemExit) as error:
-        return Outcome(error=error)
-    finally:
-        torch.set_num_threads(before)
+    with num_threads(threads):
+        try:
+            return Outcome(function(task))
+        except (Exception, SystemExit) as error:
+            return Outcome(error=error)
 
 
 def attempt_in_worker(function: Callable[[T], R], task: T, threads: int) -> Outcome[R]:
     r"""Runs a task like :func:`attempt`, with an error that can be sent to another process."""
     outcome = attempt(function, task, threads)
-    return outcome if outcome.error is None else Outcome(error=_portable(outcome.error))
+    if (error := outcome.error) is not None:
+        trace = "".join(traceback.format_exception(error))
+        error.add_note(f"In the worker:\n{trace}")  # a traceback is not pickled, a note is
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:  # often, if __init__ of the exception has arguments of its own
+            return Outcome(error=RuntimeError(trace))
+    return outcome
 
 
-def _portable(error: BaseException) -> BaseException:
-    trace = "".join(traceback.format_exception(error))
-    error.add_note(f"In the worker:\n{trace}")  # a traceback is not pickled, a note is
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:  # often, if __init__ of the exception has arguments of its own
-        return RuntimeError(trace)
-    return error
-
-
-_THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "BLIS_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-    "NUMBA_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-)
+_LIBRARIES = ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA", "NUMEXPR")
+_THREAD_VARIABLES = (*(f"{name}_NUM_THREADS" for name in _LIBRARIES), "VECLIB_MAXIMUM_THREADS")
 
 
 class ProcessPool(Pool[T, R]):
     r"""Worker processes of this machine, each of them a loky pool of one process.
 
     When a process dies, loky ends the whole pool that it belongs to and does not say which task
-    it ran. In pools of one the task is known, and the other workers continue.
-
-    Args:
-        function (callable): Run on each task; pickled, by value where it cannot be imported.
-        jobs (int): The number of processes. They start when there is a task for them.
-        threads (int): Threads of each.
+    it ran. In pools of one the task is known, and the other workers continue. A process starts when
+    there is a task for it.
     """
 
     def __init__(self, function: Callable[[T], R], jobs: int, threads: int):
@@ -263,10 +237,8 @@ class ProcessPool(Pool[T, R]):
             executor.shutdown(kill_workers=True)
 
     def _send(self, executor: Any, task: T) -> Future[Outcome[R]]:
-        future: Future[Outcome[R]] = executor.submit(
-            attempt_in_worker, self._function, task, self._threads
-        )
-        return future
+        sent = executor.submit(attempt_in_worker, self._function, task, self._threads)
+        return cast("Future[Outcome[R]]", sent)
 
     def _new_executor(self) -> Any:
         from loky import ProcessPoolExecutor
@@ -292,3 +264,127 @@ def _exit_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)
+
+
+@contextmanager
+def ray_prints_to_stderr() -> Iterator[None]:
+    r"""Sends what Ray's threads print about workers to stderr; stdout is for results."""
+    with redirect_stdout(cast(Any, _ByThread(sys.stdout))):
+        yield
+
+
+class _ByThread:
+    def __init__(self, usual: Any) -> None:
+        self._usual = usual
+
+    def write(self, text: str) -> Any:
+        return self._stream().write(text)
+
+    def flush(self) -> None:
+        self._stream().flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._usual, name)
+
+    def _stream(self) -> Any:
+        is_rays = threading.current_thread().name.startswith("ray_")
+        return sys.stderr if is_rays else self._usual
+
+
+class RayPool(Pool[T, R]):
+    r"""The CPUs of the cluster that runs here, or of the one at :obj:`RAY_ADDRESS`.
+
+    Every node needs meanmax with the same versions. Nodes may join and leave at any time.
+
+    This uses tasks of Ray, not its backend for joblib. That backend cannot return results one by
+    one (joblib refuses its generators), it assigns tasks in turn, whether a worker is free or not,
+    and a dead worker keeps its turn, so that every later task of that turn fails.
+    """
+
+    def __init__(self, function: Callable[[T], R], jobs: int | None, threads: int):
+        self._ray = _import_ray()
+        self._jobs = jobs
+        self._threads = threads
+        self._function = function
+        self._running: dict[Future[Outcome[R]], Any] = {}
+        self._connected_here = not self._ray.is_initialized()
+        self._redirection = ray_prints_to_stderr()
+        self._redirection.__enter__()
+        try:
+            if self._connected_here:
+                _connect(self._ray)
+            if (most := max(self._cpus(), default=0)) < threads:
+                raise EngineError(
+                    f"no node of the Ray cluster has {threads} CPUs for the threads of a task "
+                    f"(the largest has {most}): use fewer threads, or add a larger node"
+                )
+        except BaseException:
+            self.close()
+            raise
+        # Ray's own retries would repeat a task that needs too much memory forever.
+        self._attempt = self._ray.remote(num_cpus=threads, max_retries=0)(attempt_in_worker)
+
+    def slots(self) -> int:
+        r"""The number of tasks that can run at once, on the nodes that are alive now."""
+        room = sum(cpus // self._threads for cpus in self._cpus())
+        return max(1, room if self._jobs is None else min(room, self._jobs))
+
+    def submit(self, task: T) -> Future[Outcome[R]]:
+        r"""Gives a task to the cluster."""
+        reference = self._attempt.remote(self._function, task, self._threads)
+        future: Future[Outcome[R]] = reference.future()
+        self._running[future] = reference
+        # Ray keeps a result in memory while a reference to it exists.
+        future.add_done_callback(lambda done: self._running.pop(done, None))
+        return future
+
+    def died(self, error: BaseException) -> bool:
+        r"""Whether the worker or its node died."""
+        exceptions = self._ray.exceptions
+        own = isinstance(error, exceptions.RayTaskError)  # raised by Python code in the worker
+        return isinstance(error, exceptions.RayError) and not own
+
+    def close(self) -> None:
+        r"""Cancels running tasks, and ends the connection if it was made here."""
+        for reference in list(self._running.values()):
+            self._ray.cancel(reference, force=True)
+        if self._connected_here and self._ray.is_initialized():
+            self._ray.shutdown()
+        self._redirection.__exit__(None, None, None)
+
+    def _cpus(self) -> list[int]:
+        nodes = (node for node in self._ray.nodes() if node["Alive"])
+        return [int(node["Resources"].get("CPU", 0)) for node in nodes]
+
+
+def _import_ray() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise EngineError(
+            "engine 'ray' needs Ray, which is not installed: pip install 'meanmax[ray]', here "
+            "and on every node; or use the engine 'processes'"
+        ) from error
+    return ray
+
+
+def _connect(ray: Any) -> None:
+    try:
+        _check_address(os.environ.get("RAY_ADDRESS", ""))
+        ray.init(address="auto", logging_level=logging.WARNING, log_to_driver=False)
+    except OSError as error:  # ConnectionError is one of them
+        raise EngineError(
+            f"no Ray cluster was found ({' '.join(str(error).split())}). Start one with "
+            "'ray start --head' here and 'ray start --address=HOST:6379' on the other machines, "
+            "or set RAY_ADDRESS=HOST:6379 to a cluster that runs; or use the engine 'processes'"
+        ) from error
+
+
+def _check_address(address: str) -> None:
+    # Ray itself tries an address at which nothing answers for minutes.
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit() and "/" not in host:
+        try:
+            socket.create_connection((host, int(port)), timeout=10).close()
+        except OSError as error:
+            raise ConnectionError(f"RAY_ADDRESS={address}: {error}") from error

@@ -91,16 +91,11 @@ _ended: deque[float] = deque(maxlen=1)  # when the last run of this process ende
 
 def was_idle(threads: int) -> bool:
     r"""Whether the load is no higher than the runs that this process has made explain."""
-    recent = _ended and time.monotonic() - _ended[-1] < MEMORY
-    return _is_explained(threads if recent else 0)
+    return is_idle(threads if _ended and time.monotonic() - _ended[-1] < MEMORY else 0)
 
 
 def is_idle(threads: int) -> bool:
     r"""Whether the load is no higher than the present run explains."""
-    return _is_explained(threads)
-
-
-def _is_explained(threads: int) -> bool:
     return load() <= min(threads, os.cpu_count() or threads) + 0.5
 
 
@@ -117,15 +112,13 @@ def load() -> float:
 SHOWN = 5  # revisions that a note lists
 
 
-def revision(row: Row) -> str:
-    r"""The commit that made a run, or the version where there was no checkout."""
-    return row.commit or f"version {row.versions.get('meanmax', 'unknown')}"
-
-
 def revision_notes(rows: Sequence[Row]) -> list[str]:
     r"""Sentences about rows that different code made; none if it was the same for all."""
     notes = []
-    made = Counter(revision(row) for row in rows)
+    # the commit, or the version where there was no checkout
+    made = Counter(
+        row.commit or f"version {row.versions.get('meanmax', 'unknown')}" for row in rows
+    )
     if len(made) > 1:
         listed = [f"{name} ({number})" for name, number in made.most_common(SHOWN)]
         listed += [f"{len(made) - SHOWN} more"] if len(made) > SHOWN else []
@@ -134,21 +127,18 @@ def revision_notes(rows: Sequence[Row]) -> list[str]:
             f"{', '.join(listed)}. Stored runs are not repeated when the code changes; use "
             f"another folder to repeat them."
         )
-    if several := _libraries(rows):
-        notes.append(f"They were made with several versions of libraries: {several}.")
-    return notes
-
-
-def _libraries(rows: Sequence[Row]) -> str:
-    found: dict[str, set[str]] = {}
+    used: dict[str, set[str]] = {}
     for row in rows:
-        for name, used in row.versions.items():
-            found.setdefault(name, set()).add(used)
-    return "; ".join(
-        f"{name} {' and '.join(sorted(versions))}"
-        for name, versions in sorted(found.items())
-        if len(versions) > 1 and name != "meanmax"
-    )
+        for name, own in row.versions.items():
+            used.setdefault(name, set()).add(own)
+    several = [
+        f"{name} {' and '.join(sorted(found))}"
+        for name, found in sorted(used.items())
+        if len(found) > 1 and name != "meanmax"
+    ]
+    if several:
+        notes.append(f"They were made with several versions of libraries: {'; '.join(several)}.")
+    return notes
 
 
 @contextmanager

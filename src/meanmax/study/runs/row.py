@@ -27,29 +27,17 @@ Artefact: TypeAlias = "dict[str, np.ndarray]"
 
 @dataclass(frozen=True)
 class Run:
-    r"""One model on one split of one data set, from one seed, with its settings.
-
-    Args:
-        data (str): The name of the data set.
-        data_hash (str): The fingerprint of the prepared data.
-        split (str): The scheme of the split.
-        split_seed (int): Its seed, or the row of a split file.
-        split_hash (str): The hash of the training, validation and test nodes.
-        seed (int): The seed of weights, dropout and the order of batches.
-        backbone (str): The backbone.
-        aggr (str): The aggregator; :obj:`"none"` for the backbone's own.
-        settings (dict): What :func:`~meanmax.study.settings.settings.settings_for` returns.
-    """
+    r"""One model on one split of one data set, from one seed, with its settings."""
 
     data: str
-    data_hash: str
-    split: str
-    split_seed: int
-    split_hash: str
-    seed: int
+    data_hash: str  # the fingerprint of the prepared data
+    split: str  # the scheme
+    split_seed: int  # or the row of a split file
+    split_hash: str  # of the training, validation and test nodes
+    seed: int  # of weights, dropout and the order of batches
     backbone: str
-    aggr: str
-    settings: dict[str, Any]
+    aggr: str  # "none" for the backbone's own
+    settings: dict[str, Any]  # of meanmax.study.settings.settings.settings_for
 
     def __str__(self) -> str:
         return f"{self.backbone}+{self.aggr} on {self.data}, split {self.split_seed}"
@@ -69,47 +57,29 @@ class RunSpec(Run):
 
 @dataclass(frozen=True, kw_only=True)
 class Row(Run):
-    r"""A run with its outcome, in addition to the arguments of :class:`Run`.
+    r"""A run with its outcome.
 
-    Args:
-        key (str): The key of the run, see :class:`RunSpec`.
-        status (str): :obj:`"ok"`; :obj:`"diverged"` if a loss was no longer finite;
-            :obj:`"failed"` for any other error.
-        settings_name (str): The settings file that it was planned from.
-        best_epoch (int): The epoch that was selected on validation nodes, from 0.
-        epochs (int): The number of epochs.
-        seconds (float): The training time.
-        threads (int): The number of threads.
-        alone (bool): Whether nothing else was running, as far as is known; only then are times
-            comparable.
-        cpu (str): The processor.
-        commit (str, optional): The commit of the checkout.
-        finished (str): The time of the end, in UTC.
-        metrics (dict): Scores in percent, and losses, by name.
-        learned (dict): The learned parameters of the selected epoch.
-        maxness (dict): The mean maxness over channels, by layer.
-        versions (dict): The versions of libraries.
-        error (str, optional): The error of a run that is not :obj:`"ok"`.
-        attempt (int): The number of earlier attempts at the run.
+    The status is :obj:`"diverged"` if a loss was no longer finite, and :obj:`"failed"` for any
+    other error.
     """
 
-    key: str
+    key: str  # of the RunSpec
     status: Status
-    settings_name: str
-    best_epoch: int = -1
+    settings_name: str  # the settings file that it was planned from
+    best_epoch: int = -1  # selected on validation nodes, from 0
     epochs: int = 0
-    seconds: float = 0.0
+    seconds: float = 0.0  # of training
     threads: int = 0
-    alone: bool = False
+    alone: bool = False  # whether nothing else was running, so that times are comparable
     cpu: str = ""
     commit: str | None = None
-    finished: str = ""
-    metrics: dict[str, float] = field(default_factory=dict)
-    learned: dict[str, list[float]] = field(default_factory=dict)
-    maxness: dict[str, float | None] = field(default_factory=dict)
+    finished: str = ""  # the time of the end, in UTC
+    metrics: dict[str, float] = field(default_factory=dict)  # scores in percent, and losses
+    learned: dict[str, list[float]] = field(default_factory=dict)  # at the selected epoch
+    maxness: dict[str, float | None] = field(default_factory=dict)  # means over channels, by layer
     versions: dict[str, str] = field(default_factory=dict)
     error: str | None = None
-    attempt: int = 0
+    attempt: int = 0  # earlier attempts at the run
 
     def to_json(self) -> str:
         r"""One line of JSON."""
@@ -133,9 +103,8 @@ class Row(Run):
             if type(value) not in TYPES[name]:
                 wanted = " or ".join(kind.__name__ for kind in TYPES[name])
                 raise ValueError(f"'{name}' is {value!r}, not {wanted}")
-        if facts["status"] not in get_args(Status):
-            listed = ", ".join(get_args(Status))
-            raise ValueError(f"'status' is {facts['status']!r}, not one of {listed}")
+        if (status := facts["status"]) not in get_args(Status):
+            raise ValueError(f"'status' is {status!r}, not one of {', '.join(get_args(Status))}")
         for name, value in facts.get("metrics", {}).items():
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise ValueError(f"metric '{name}' is {value!r}, not a number")
@@ -150,13 +119,10 @@ class Row(Run):
 
 def _types(hint: Any) -> tuple[type, ...]:
     r"""The types of the values of a column."""
-    if get_origin(hint) is dict:
-        return (dict,)
-    if get_origin(hint) is Literal:
-        return (str,)
-    if hint is float:
-        return float, int
-    return get_args(hint) or (hint,)
+    kinds = {dict: (dict,), Literal: (str,)}
+    if get_origin(hint) in kinds:
+        return kinds[get_origin(hint)]
+    return (float, int) if hint is float else get_args(hint) or (hint,)
 
 
 _REQUIRED = {f.name for f in dataclasses.fields(Row) if f.default is f.default_factory}
@@ -171,12 +137,7 @@ r"""The types that a column may hold; the first one is the usual one."""
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    r"""A row and its artefact.
-
-    Args:
-        row (Row): The row.
-        artefact (dict): Arrays by name; empty for a run that is not :obj:`"ok"`.
-    """
+    r"""A row and its artefact: arrays by name, empty for a run that is not :obj:`"ok"`."""
 
     row: Row
     artefact: Artefact

@@ -8,6 +8,7 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,8 @@ def without_folder(scheme: str) -> str:
 
 def scores(rows: Iterable[Row], metric: str) -> dict[int, float]:
     r"""A metric by the seed of the split, of the runs of status :obj:`"ok"`."""
-    return {
-        row.split_seed: row.metrics[metric]
-        for row in rows
-        if row.status == "ok" and metric in row.metrics
-    }
+    good = (row for row in rows if row.status == "ok" and metric in row.metrics)
+    return {row.split_seed: row.metrics[metric] for row in good}
 
 
 def mean_and_std(values: Iterable[float]) -> tuple[float, float]:
@@ -55,25 +53,7 @@ def learned_values(rows: Iterable[Row]) -> dict[str, list[float]]:
 class CellOfRows:
     r"""All runs of one method with the same settings on the same data and kind of splits.
 
-    Args:
-        data (str): The data set.
-        data_hash (str): The fingerprint of the prepared data.
-        split (str): The scheme of the splits.
-        backbone (str): The backbone.
-        aggr (str): The aggregator.
-        settings_names (list): The settings files that the runs were planned from.
-        settings (dict): Their settings.
-        changed (dict): The settings that differ from the file; :obj:`None` for a missing one.
-        n (int): The number of runs of status :obj:`"ok"`.
-        failed (int): The number of runs that failed.
-        diverged (int): The number of runs that diverged.
-        test (tuple, optional): Mean and standard deviation of the test score in percent; the
-            latter is :obj:`None` for one run.
-        val (tuple, optional): The same of the validation score.
-        seconds (float, optional): The median training time; of the runs that did not share their
-            machine, if there are any.
-        alone (bool): Whether it is of such runs.
-        learned (dict): The mean of each learned parameter over runs and its values.
+    Scores are their mean and standard deviation in percent; the latter is :obj:`None` for one run.
     """
 
     data: str
@@ -83,25 +63,24 @@ class CellOfRows:
     aggr: str
     settings_names: list[str]
     settings: dict[str, Any]
-    changed: dict[str, Any]
-    n: int
+    changed: dict[str, Any]  # settings that differ from the file; None for a missing one
+    n: int  # runs of status "ok"
     failed: int
     diverged: int
     test: tuple[float, float | None] | None
     val: tuple[float, float | None] | None
-    seconds: float | None
-    alone: bool
-    learned: dict[str, float]
+    seconds: float | None  # median, of the runs that did not share their machine if there are any
+    alone: bool  # whether it is of such runs
+    learned: dict[str, float]  # means over runs and values
 
 
 def cells(rows: Iterable[Row]) -> list[CellOfRows]:
     r"""Groups rows into cells, sorted by data, backbone, aggregator and settings."""
-    groups: dict[tuple[str, ...], list[Row]] = {}
+    groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
-        settings = json.dumps(row.settings, sort_keys=True)
-        place = (row.data, row.data_hash, row.split, row.backbone, row.aggr, settings)
-        groups.setdefault(place, []).append(row)
-    return sorted(map(_cell, groups.values()), key=_place)
+        groups.setdefault((*_place(row), _text(row.settings)), []).append(row)
+    listed = map(_cell, groups.values())
+    return sorted(listed, key=lambda x: (*_place(x), len(_text(x.changed)), _text(x.changed)))
 
 
 def is_planned_from(row: Row, settings_name: str) -> bool:
@@ -115,11 +94,7 @@ def _cell(rows: list[Row]) -> CellOfRows:
     alone = [row.seconds for row in good if row.alone]
     seconds = alone or [row.seconds for row in good]
     return CellOfRows(
-        data=first.data,
-        data_hash=first.data_hash,
-        split=first.split,
-        backbone=first.backbone,
-        aggr=first.aggr,
+        *_place(first),
         settings_names=sorted({row.settings_name for row in rows}),
         settings=first.settings,
         changed=_changed(first),
@@ -134,20 +109,19 @@ def _cell(rows: list[Row]) -> CellOfRows:
     )
 
 
-def _place(cell: CellOfRows) -> tuple[object, ...]:
-    changed = json.dumps(cell.changed, sort_keys=True)
-    return cell.data, cell.data_hash, cell.split, cell.backbone, cell.aggr, len(changed), changed
+def _place(cell: Row | CellOfRows) -> tuple[str, str, str, str, str]:
+    return cell.data, cell.data_hash, cell.split, cell.backbone, cell.aggr
+
+
+def _text(settings: dict[str, Any]) -> str:
+    return json.dumps(settings, sort_keys=True)
 
 
 def _changed(row: Row) -> dict[str, Any]:
     planned = _planned(row, row.settings_name)
     if planned is None:  # the file is of another version
         return row.settings
-    changed = {
-        name: value
-        for name, value in row.settings.items()
-        if name not in planned or planned[name] != value
-    }
+    changed = dict(fact for fact in row.settings.items() if fact not in planned.items())
     # A setting that the changed ones make useless is not missing.
     planned = _planned(row, row.settings_name, changed) or planned
     return changed | {name: None for name in planned if name not in row.settings}
@@ -173,11 +147,8 @@ r"""The settings of a run by backbone, aggregator and data set."""
 
 @dataclass(frozen=True)
 class Selected:
-    r"""Rows of one data set.
-
-    Args:
-        rows (list): Rows that belong together, of any status, one for each method and split.
-        notes (list): Sentences on rows that were left out.
+    r"""Rows of one data set that belong together, of any status, one for each method and split,
+    and sentences on the rows that were left out.
     """
 
     rows: list[Row]
@@ -185,11 +156,8 @@ class Selected:
 
     def of(self, backbone: str, aggr: str) -> dict[int, Row]:
         r"""The rows of one method by the seed of the split."""
-        return {
-            row.split_seed: row
-            for row in self.rows
-            if row.backbone == backbone and row.aggr == aggr
-        }
+        own = (row for row in self.rows if (row.backbone, row.aggr) == (backbone, aggr))
+        return {row.split_seed: row for row in own}
 
 
 def select(
@@ -199,30 +167,20 @@ def select(
     scheme: str | None = None,
     splits: int | None = None,
 ) -> Selected:
-    r"""Selects the rows of one data set that have the wanted settings.
+    r"""Selects the rows of one data set that have the wanted settings, on the splits of a scheme
+    (by default the most frequent one), up to a number of splits from seed 0 on (by default all).
 
     Rows on different data of the same name (by hash) or on different kinds of splits are never
     mixed: the most frequent ones are selected, and a note reports the others.
-
-    Args:
-        rows (iterable): All rows.
-        data (str): The data set.
-        wanted (callable): The settings of a method.
-        scheme (str, optional): The scheme of splits; :obj:`None` for the most frequent one.
-            (default: :obj:`None`)
-        splits (int, optional): The number of splits, from seed 0 on. (default: all)
     """
-    settings: dict[tuple[str, str], dict[str, Any]] = {}
-    found = []
-    for row in rows:
-        method = row.backbone, row.aggr
-        if row.data != data or (splits is not None and row.split_seed >= splits):
-            continue
-        if method not in settings:
-            settings[method] = wanted(*method, data)
-        if row.settings == settings[method]:
-            found.append(row)
+    settings = cache(wanted)
     notes: list[str] = []
+    found = [
+        row
+        for row in rows
+        if row.data == data and (splits is None or row.split_seed < splits)
+        if row.settings == settings(row.backbone, row.aggr, data)
+    ]
     if scheme is not None:
         found = [row for row in found if row.split == without_folder(scheme)]
     found = _most_frequent(found, "split", f"on other splits of '{data}'", notes)

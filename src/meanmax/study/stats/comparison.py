@@ -1,7 +1,4 @@
-r"""Aggregators compared with the baseline on the same splits, as data.
-
-:mod:`~meanmax.study.stats.verdict` turns a comparison into sentences.
-"""
+r"""Aggregators compared with the baseline on the same splits, and the comparison in sentences."""
 
 from __future__ import annotations
 
@@ -18,47 +15,37 @@ from meanmax.study.stats.paired import Paired, holm, paired, reachable
 BASELINE = "none"
 ALPHA = 0.05
 r"""A difference is significant if its adjusted p is below this and its interval excludes 0."""
+CAVEAT = (
+    "Random splits of one graph overlap and are not independent: intervals tend to be too narrow "
+    "and p-values too small."
+)
+ONE_SPLIT = (
+    "All runs are on one split and differ only in their seeds: the result does not extend to other "
+    "splits."
+)
 
 Judgement: TypeAlias = Literal["better", "worse", "undecided", "too few"]
+_Pairs: TypeAlias = "list[tuple[Line, Paired]]"
 
 
 @dataclass(frozen=True)
 class Line:
-    r"""One aggregator.
-
-    Args:
-        aggr (str): Its name.
-        n (int): The number of runs of status :obj:`"ok"`.
-        failed (int): The number of other runs.
-        mean (float): The mean test score in percent; NaN without runs.
-        std (float): Its standard deviation over splits; NaN from fewer than two.
-        val_mean (float): The mean validation score.
-        paired (Paired, optional): The differences to the baseline in points; :obj:`None` for the
-            baseline itself, and for an aggregator that shares no split with it.
-        adjusted_p (float): The p-value after :func:`~meanmax.study.stats.paired.holm` over the
-            lines of the comparison.
-        learned (dict): The mean of each learned parameter, its smallest and its largest value.
-        maxness (float, optional): The mean maxness of layers whose aggregation is not linear.
-        seconds (float): The median training time.
-        alone (bool): Whether no run shared the machine with others.
-        errors (list): The distinct errors.
-        reachable_p (float): The smallest adjusted p-value that its number of splits allows.
-    """
+    r"""One aggregator of a comparison; times are of training, scores in percent."""
 
     aggr: str
-    n: int = 0
-    failed: int = 0
+    n: int = 0  # runs of status "ok"
+    failed: int = 0  # other runs
     mean: float = math.nan
-    std: float = math.nan
+    std: float = math.nan  # over splits; NaN from fewer than two
     val_mean: float = math.nan
-    paired: Paired | None = None
-    adjusted_p: float = math.nan
-    learned: dict[str, tuple[float, float, float]] = field(default_factory=dict)
-    maxness: float | None = None
-    seconds: float = math.nan
-    alone: bool = False
+    paired: Paired | None = None  # None for the baseline, and where no split is shared with it
+    adjusted_p: float = math.nan  # Holm's, over the lines of the comparison
+    learned: dict[str, tuple[float, float, float]] = field(default_factory=dict)  # mean, min, max
+    maxness: float | None = None  # the mean of layers whose aggregation is not linear
+    seconds: float = math.nan  # the median
+    alone: bool = False  # whether no run shared the machine with others
     errors: list[str] = field(default_factory=list)
-    reachable_p: float = math.nan
+    reachable_p: float = math.nan  # the smallest adjusted p that its number of splits allows
 
     @property
     def judgement(self) -> Judgement | None:
@@ -77,39 +64,30 @@ class Line:
 
 @dataclass(frozen=True)
 class Comparison:
-    r"""All aggregators on one data set.
-
-    Args:
-        data (str): The data set.
-        backbone (str): The backbone.
-        metric (str): The name of the score.
-        lines (list): One for each aggregator, the baseline first.
-        notes (list): Further sentences for the reader.
-        one_split (bool): Whether all runs are on one split and differ only in their seeds.
-        baseline (str): The baseline. (default: :obj:`"none"`)
-    """
+    r"""All aggregators with one backbone on one data set, the baseline first."""
 
     data: str
     backbone: str
-    metric: str
+    metric: str  # the name of the score
     lines: list[Line]
     notes: list[str] = field(default_factory=list)
-    one_split: bool = False
+    one_split: bool = False  # whether all runs are on one split and differ only in their seeds
     baseline: str = BASELINE
 
     @property
-    def verdict(self) -> str:
-        r"""The conclusion in sentences."""
-        from meanmax.study.stats.verdict import verdict  # which renders comparisons
+    def unit(self) -> str:
+        r"""What runs are paired over."""
+        return "seed" if self.one_split else "split"
 
-        return verdict(self)
+    @property
+    def verdict(self) -> str:
+        r"""The :func:`findings`, and how cautiously to read them."""
+        return findings(self) if self.one_split else f"{findings(self)} {CAVEAT}"
 
     def as_dict(self) -> dict[str, Any]:
         r"""The comparison for JSON, with its verdict and the judgement on each line."""
-        found: dict[str, Any] = json_safe(self)
-        for line, facts in zip(self.lines, found["lines"], strict=True):
-            facts["judgement"] = line.judgement
-        return {**found, "verdict": self.verdict}
+        lines = [{**json_safe(line), "judgement": line.judgement} for line in self.lines]
+        return {**json_safe(self), "lines": lines, "verdict": self.verdict}
 
 
 def compare(
@@ -121,41 +99,28 @@ def compare(
     metric: str = "test_score",
     name: str = "accuracy",
 ) -> Comparison:
-    r"""Compares aggregators with the baseline, each on the splits that both have.
-
-    Args:
-        selected (Selected): Rows that belong together.
-        backbone (str): The backbone.
-        aggrs (sequence): The aggregators, in the order of the table.
-        data (str): The data set.
-        metric (str, optional): The metric of the rows. (default: :obj:`"test_score"`)
-        name (str, optional): Its name for the reader. (default: :obj:`"accuracy"`)
+    r"""Compares aggregators with the baseline, each on the splits that both have, by a
+    :obj:`metric` of the rows, which readers know by its :obj:`name`.
     """
     ordered = sorted(dict.fromkeys(aggrs), key=lambda aggr: aggr != BASELINE)
-    base = scores(selected.of(backbone, BASELINE).values(), metric)
     rows = {aggr: list(selected.of(backbone, aggr).values()) for aggr in ordered}
+    base = scores(selected.of(backbone, BASELINE).values(), metric)
     pairs: dict[str, Paired] = {}
     for aggr in ordered:
         own = scores(rows[aggr], metric)
         shared = sorted(set(own) & set(base))
         if aggr != BASELINE and shared:
             pairs[aggr] = paired([own[s] for s in shared], [base[s] for s in shared])
-    adjusted = dict(zip(pairs, holm([pair.p for pair in pairs.values()]), strict=True))
-    smallest = dict(zip(pairs, reachable(list(pairs.values())), strict=True))
-    lines = [
-        _line(
-            aggr,
-            rows[aggr],
-            metric,
-            paired=pairs.get(aggr),
-            adjusted_p=adjusted.get(aggr, math.nan),
-            reachable_p=smallest.get(aggr, math.nan),
+    adjusted = holm([pair.p for pair in pairs.values()])
+    found: dict[str, dict[str, Any]] = {
+        aggr: {"paired": pair, "adjusted_p": p, "reachable_p": least}
+        for (aggr, pair), p, least in zip(
+            pairs.items(), adjusted, reachable(list(pairs.values())), strict=True
         )
-        for aggr in ordered
-    ]
-    splits = {row.split_hash for row in selected.rows}
-    seeds = {row.seed for row in selected.rows}
-    one_split = len(splits) == 1 and len(seeds) > 1
+    }
+    lines = [_line(aggr, rows[aggr], metric, **found.get(aggr, {})) for aggr in ordered]
+    one_split = len({row.split_hash for row in selected.rows}) == 1
+    one_split = one_split and len({row.seed for row in selected.rows}) > 1
     return Comparison(data, backbone, name, lines, selected.notes, one_split)
 
 
@@ -197,3 +162,130 @@ def _has_aggregator(row: Row, layer: str, value: float) -> bool:
 
 def _layer(name: str) -> str:
     return ".".join(name.split(".")[:2])
+
+
+def findings(comparison: Comparison) -> str:
+    r"""Which aggregators differ from the baseline, on how many splits, and what is missing.
+
+    An aggregator is better if its interval lies above 0 *and* its adjusted p-value is below 0.05,
+    and worse likewise.
+    """
+    unit, baseline = comparison.unit, comparison.baseline
+    reference = next((line for line in comparison.lines if line.aggr == baseline), None)
+    others = [line for line in comparison.lines if line.aggr != baseline]
+    if reference is None or math.isnan(reference.mean):
+        sentences = [
+            f"0 paired {unit}s: the baseline '{baseline}' has no completed run, so no aggregator "
+            f"can be judged; run it on the same {unit}s."
+        ]
+    elif not others:
+        sentences = [f"0 paired {unit}s: only the baseline '{baseline}' was run; run others too."]
+    else:
+        sentences = _differences(reference, others, unit)
+    sentences += _failures(comparison.lines)
+    return " ".join([*sentences, ONE_SPLIT] if comparison.one_split else sentences)
+
+
+def _differences(reference: Line, others: list[Line], unit: str) -> list[str]:
+    pairs = [(line, line.paired) for line in others if line.paired is not None]
+    apart = [line.aggr for line in others if line.paired is None]
+    verb = "has" if len(apart) == 1 else "have"
+    missing = f"{_joined(apart)} {verb} no completed run on the baseline's {unit}s."
+    if not pairs:
+        return [f"0 paired {unit}s: {missing}"]
+    spread = "" if math.isnan(reference.std) else f" ± {reference.std:.1f}"
+    baseline = f"the baseline ({reference.mean:.1f}{spread})"
+    text = (
+        _significant(baseline, pairs, unit)
+        or _equal(baseline, pairs, unit)
+        or _undecided(baseline, pairs, unit)
+    )
+    return [text, missing] if apart else [text]
+
+
+def _significant(baseline: str, pairs: _Pairs, unit: str) -> str | None:
+    clauses, shown = [], []
+    for word in ("better", "worse"):
+        if some := [(line, pair) for line, pair in pairs if line.judgement == word]:
+            clauses.append(f"{_names(some)} {'is' if len(some) == 1 else 'are'} {word}")
+            shown += [f"{line.aggr}: {_evidence(line, pair, unit)}" for line, pair in some]
+    if not clauses:
+        return None
+    clauses[0] += f" than {baseline}"
+    rest = [line.aggr for line, _ in pairs if line.judgement not in ("better", "worse")]
+    undecided = f"; {_joined(rest)} cannot be distinguished from it" if rest else ""
+    return f"Over {_count(pairs, unit)}, {_joined(clauses)}{undecided}. {'; '.join(shown)}."
+
+
+def _equal(baseline: str, pairs: _Pairs, unit: str) -> str | None:
+    if any(pair.ties < pair.n for _, pair in pairs):
+        return None
+    verb = "scores" if len(pairs) == 1 else "score"
+    return f"Over {_count(pairs, unit)}, {_names(pairs)} {verb} exactly as {baseline} does."
+
+
+def _undecided(baseline: str, pairs: _Pairs, unit: str) -> str:
+    line, pair = max(pairs, key=lambda both: abs(both[1].difference))
+    one = len(pairs) == 1
+    which = "the difference is" if one else f"the largest difference is {line.aggr}'s"
+    shown = f"{which} {_evidence(line, pair, unit)}."
+    count = _count(pairs, unit)
+    tests = sum(not math.isnan(pair.p) for _, pair in pairs)
+    if tests == 0:
+        return f"{count} cannot distinguish {_names(pairs)} from {baseline}; {shown}"
+    differing = max(pair.n - pair.ties for _, pair in pairs)
+    least = min(line.reachable_p for line, _ in pairs if not math.isnan(line.reachable_p))
+    if least < ALPHA:
+        subject = f"{line.aggr} does not differ" if one else "No aggregator differs"
+        return f"{subject} significantly from {baseline} on {count}; {shown}"
+    fewer = differing < max(pair.n for _, pair in pairs)
+    only = f" (at most {differing} differ)" if fewer else ""
+    needed = 1 + math.ceil(math.log2(tests / ALPHA))
+    return (
+        f"{count}{only} are too few to distinguish {_names(pairs)} from {baseline}: the smallest "
+        f"adjusted p they can reach is {_p(least)}, and to fall below {ALPHA:g} takes {needed} "
+        f"{unit}s that differ; {shown}"
+    )
+
+
+def _evidence(line: Line, pair: Paired, unit: str) -> str:
+    difference, low, high = _signed(pair.difference, pair.low, pair.high)
+    if math.isnan(pair.low):
+        return f"{difference} points (one {unit} has no interval and no test)"
+    interval = f"{100 * pair.confidence:g} % interval {low} to {high}"
+    return f"{difference} points ({interval}, adjusted p {_p(line.adjusted_p)})"
+
+
+def _count(pairs: _Pairs, unit: str) -> str:
+    low, high = min(pair.n for _, pair in pairs), max(pair.n for _, pair in pairs)
+    if low < high:
+        return f"{low} to {high} paired {unit}s"
+    return f"{high} paired {unit}" + ("" if high == 1 else "s")
+
+
+def _failures(lines: Sequence[Line]) -> list[str]:
+    counts = ", ".join(f"{line.aggr} {line.failed}" for line in lines if line.failed)
+    total = sum(line.failed for line in lines)
+    return [f"{total} run{'s' if total > 1 else ''} failed ({counts})."] if total else []
+
+
+def _names(pairs: _Pairs) -> str:
+    return _joined([line.aggr for line, _ in pairs])
+
+
+def _joined(words: list[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def _signed(*values: float) -> list[str]:
+    r"""With one decimal, or with more where a value would be rounded to 0."""
+    sizes = [abs(value) for value in values if value]
+    places = next((places for places in (1, 2) if all(round(s, places) for s in sizes)), 3)
+    texts = [f"{value:+.{places}f}" if value else f"{0:.{places}f}" for value in values]
+    return [text.replace("-", "−") for text in texts]
+
+
+def _p(p: float) -> str:
+    if math.isnan(p):
+        return "undefined"
+    return "below 0.001" if p < 0.001 else f"{p:.3g}"

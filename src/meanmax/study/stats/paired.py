@@ -17,29 +17,17 @@ r"""Figures leave out intervals from fewer splits, which are little more than th
 
 @dataclass(frozen=True)
 class Paired:
-    r"""A method minus its baseline, split by split, in the unit of the scores.
+    r"""A method minus its baseline, split by split, in the unit of the scores."""
 
-    Args:
-        n (int): The number of splits that both were run on.
-        difference (float): The mean difference; positive where the method is better.
-        low (float): The lower end of the bootstrap interval of the mean difference.
-        high (float): Its upper end.
-        p (float): The two-sided p-value of Wilcoxon's signed-rank test.
-        wins (int): Splits on which the method is better.
-        ties (int): Splits on which the scores are equal.
-        losses (int): Splits on which the baseline is better.
-        confidence (float): The confidence of the interval.
-    """
-
-    n: int
-    difference: float
-    low: float
+    n: int  # splits that both were run on
+    difference: float  # the mean; positive where the method is better
+    low: float  # the ends of the bootstrap interval of the mean difference
     high: float
-    p: float
-    wins: int
+    p: float  # two-sided, of Wilcoxon's signed-rank test
+    wins: int  # splits on which the method is better
     ties: int
     losses: int
-    confidence: float = 0.95
+    confidence: float = 0.95  # of the interval
 
 
 def paired(
@@ -47,8 +35,9 @@ def paired(
 ) -> Paired:
     r"""Compares the scores of two methods on the same splits, in the same order.
 
-    The interval is the bias-corrected and accelerated bootstrap (BCa) of the mean difference. It
-    is not adjusted for the number of comparisons, and from few splits it tends to be too narrow.
+    The interval is the bias-corrected and accelerated bootstrap (BCa) of the mean difference, drawn
+    with :obj:`seed`. It is not adjusted for the number of comparisons, and from few splits it tends
+    to be too narrow.
     Fewer than two splits have no interval and no p-value (NaN). Where all differences are
     equal, the interval is that value; where all are 0, the test has nothing to rank and p is NaN.
 
@@ -60,12 +49,6 @@ def paired(
         >>> paired([82.0, 81.5, 83.0, 80.5], [81.0, 81.5, 81.0, 81.0])
         Paired(n=4, difference=0.625, low=-0.25, high=1.5, p=0.5, wins=2, ties=1, losses=1,
             confidence=0.95)
-
-    Args:
-        ours (sequence): The scores of the method, one for each split.
-        baseline (sequence): The scores of its baseline on these splits.
-        confidence (float, optional): The confidence of the interval. (default: 0.95)
-        seed (int, optional): The seed of the bootstrap. (default: 0)
     """
     if not 0 < confidence < 1:
         raise ValueError(f"'confidence' must be between 0 and 1 (got {confidence!r})")
@@ -100,9 +83,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     wrong = [p for p in p_values if not (math.isnan(p) or 0 <= p <= 1)]
     if wrong:
         raise ValueError(f"p-values must lie between 0 and 1, or be NaN (got {wrong[0]!r})")
-    order = sorted(
-        (i for i, p in enumerate(p_values) if not math.isnan(p)), key=p_values.__getitem__
-    )
+    known = (i for i, p in enumerate(p_values) if not math.isnan(p))
+    order = sorted(known, key=p_values.__getitem__)
     adjusted, highest = [math.nan] * len(p_values), 0.0
     for rank, i in enumerate(order):
         highest = max(highest, min(1.0, (len(order) - rank) * p_values[i]))
@@ -111,9 +93,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def smallest_p(n: int) -> float:
-    r"""The smallest two-sided p-value that the exact test can reach from :obj:`n` differing
-    splits, :math:`2^{1-n}`, when all differences have the same sign; NaN for none.
-    """
+    r"""The smallest two-sided p of the exact test of :obj:`n` differing splits; NaN for none."""
     return 2.0 ** (1 - n) if n > 0 else math.nan
 
 
@@ -125,9 +105,8 @@ def reachable(family: Sequence[Paired]) -> list[float]:
         >>> reachable([paired([2.0, 3.0, 4.0], [1.0, 1.0, 1.0])] * 2)
         [0.5, 0.5]
     """
-    return holm(
-        [math.nan if math.isnan(pair.p) else smallest_p(pair.n - pair.ties) for pair in family]
-    )
+    differing = [0 if math.isnan(pair.p) else pair.n - pair.ties for pair in family]
+    return holm([smallest_p(n) for n in differing])
 
 
 def _differences(ours: Sequence[float], baseline: Sequence[float]) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +27,6 @@ def export_rows(rows: Iterable[Row], path: Path) -> None:
     A line of :obj:`.jsonl` is a row; files of equal rows are equal. In :obj:`.parquet` and
     :obj:`.csv` each metric has a column of its own (:obj:`metric_test_score`), and settings,
     learned parameters, maxness and versions are JSON.
-
-    Args:
-        rows (iterable): The rows.
-        path (Path): A file that ends with :obj:`.jsonl`, :obj:`.parquet` or :obj:`.csv`.
     """
     path = Path(path)
     check_export(path)
@@ -46,11 +42,7 @@ def check_export(path: Path) -> None:
 
 
 def read_rows(path: Path) -> list[Row]:
-    r"""Reads rows from a file that :func:`export_rows` wrote, or from the folder of a store.
-
-    Args:
-        path (Path): A :obj:`.jsonl` or :obj:`.parquet` file, or a folder.
-    """
+    r"""Reads rows from a :obj:`.jsonl` or :obj:`.parquet` file, or from the folder of a store."""
     path = Path(path)
     if path.is_dir():
         return Store(path, create=False).rows()
@@ -125,15 +117,8 @@ def _write_csv(rows: Sequence[Row], path: Path) -> None:
         writer.writerows(_records(rows))
 
 
-_WRITERS: dict[str, Callable[[Sequence[Row], Path], None]] = {
-    ".jsonl": _write_jsonl,
-    ".parquet": _write_parquet,
-    ".csv": _write_csv,
-}
-_READERS: dict[str, Callable[[Path], list[Row]]] = {
-    ".jsonl": _read_jsonl,
-    ".parquet": _read_parquet,
-}
+_WRITERS = {".jsonl": _write_jsonl, ".parquet": _write_parquet, ".csv": _write_csv}
+_READERS = {".jsonl": _read_jsonl, ".parquet": _read_parquet}
 
 
 def _table_columns(rows: Iterable[Row]) -> list[str]:
@@ -144,12 +129,8 @@ def _table_columns(rows: Iterable[Row]) -> list[str]:
 
 
 def _records(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    records = []
-    for row in rows:
-        record = row.to_flat() | {f"{METRIC}{name}": x for name, x in row.metrics.items()}
-        del record["metrics"]
-        records.append(record)
-    return records
+    facts = (row.to_flat() | {f"{METRIC}{n}": x for n, x in row.metrics.items()} for row in rows)
+    return [{name: x for name, x in record.items() if name != "metrics"} for record in facts]
 
 
 def _damaged(where: str, error: Exception) -> StoreError:
@@ -162,35 +143,27 @@ def _listed(suffixes: Iterable[str]) -> str:
 
 
 def merge_source(store: Store, source: Path) -> int:
-    r"""Adds the new runs of a source to a store, all or none, and returns their number.
-
-    Args:
-        store (Store): The store.
-        source (Path): A :obj:`.jsonl` or :obj:`.parquet` file, or the folder of another store,
-            whose artefacts are copied too.
+    r"""Adds the new runs of an export to a store, or those of another store with their artefacts,
+    all or none, and returns their number.
     """
     source = Path(source)
     rows = read_rows(source)
     copied: list[Path] = []
     try:
         if source.is_dir():
+            other = Store(source, create=False)
             with reported(store.folder):
-                _copy_artefacts(Store(source, create=False), store, store.unknown(rows), copied)
+                for key in (row.key for row in store.unknown(rows)):
+                    path = store.artefact_path(key)
+                    if other.artefact(key) is not None and not path.exists():
+                        with replacing(path) as temporary:
+                            shutil.copyfile(other.artefact_path(key), temporary)
+                        copied.append(path)
         return store.merge(rows)
     except BaseException:
         for path in copied:
             path.unlink(missing_ok=True)
         raise
-
-
-def _copy_artefacts(source: Store, target: Store, rows: list[Row], copied: list[Path]) -> None:
-    for row in rows:
-        path = target.artefact_path(row.key)
-        if source.artefact(row.key) is None or path.exists():
-            continue
-        with replacing(path) as temporary:
-            shutil.copyfile(source.artefact_path(row.key), temporary)
-        copied.append(path)
 
 
 def check_sources(store: Path, sources: tuple[Path, ...]) -> None:
@@ -203,11 +176,6 @@ def check_sources(store: Path, sources: tuple[Path, ...]) -> None:
 def export_curves(store: Store, rows: Iterable[Row], path: Path) -> int:
     r"""Writes the curves of runs to one Parquet file, and returns the number of runs that have any.
     Curves in the existing file are kept for runs whose artefacts are not in the store.
-
-    Args:
-        store (Store): The store of the artefacts.
-        rows (iterable): The runs; only those of status :obj:`"ok"` have curves.
-        path (Path): A file that ends with :obj:`.parquet`.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -11,7 +11,7 @@ import errno
 import sqlite3
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,23 +30,30 @@ _COLUMNS = ", ".join(f'"{name}"' for name in COLUMNS)
 _SCHEMA = (
     f'CREATE TABLE runs (id INTEGER PRIMARY KEY, {_COLUMNS}, UNIQUE ("key", "attempt"))',
     "CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL)",
+    f"PRAGMA application_id = {APPLICATION}",
+    f"PRAGMA user_version = {VERSION}",
 )
+_HEADER = (  # application, version and number of tables, from one query
+    "SELECT (SELECT application_id FROM pragma_application_id), "
+    "(SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_master)"
+)
+_AGAIN = "run the same command again; finished runs are kept"
+_HELD = "another process holds it; run the same command again"
+_WRITABLE = "choose a folder that you may write to"
+_ADVICE = {  # by a word of the database's message; the first that occurs counts
+    "full": f"make room and {_AGAIN}",
+    "locked": _HELD,
+    "busy": _HELD,
+    "readonly": _WRITABLE,
+    "unable to open": _WRITABLE,
+    "I/O": f"check the disk and {_AGAIN}",
+    "": "take it from a backup, or move it away; the same command, or `meanmax results merge`, "
+    "makes a new one",
+}
 
 
 class StoreError(RuntimeError):
     r"""Runs that cannot be read or written."""
-
-
-@contextmanager
-def connected(path: Path) -> Iterator[sqlite3.Connection]:
-    r"""A connection for one task, so that none outlives a fork or changes threads."""
-    with reported(path):
-        connection = sqlite3.connect(path, timeout=WAIT, isolation_level=None)
-        try:
-            connection.execute("PRAGMA synchronous = FULL")
-            yield connection
-        finally:
-            connection.close()
 
 
 @contextmanager
@@ -64,16 +71,14 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 def make_or_check(path: Path, connection: sqlite3.Connection) -> None:
     r"""Creates the tables in an empty database; a :class:`StoreError` if it is of another kind."""
-    application, version, tables = _header(connection)
+    application, version, tables = connection.execute(_HEADER).fetchone()
     if application == 0 and tables == 0:
         with transaction(connection):
             # Another process may have created them since.
-            application, version, tables = _header(connection)
+            application, version, tables = connection.execute(_HEADER).fetchone()
             if tables == 0:
                 for statement in _SCHEMA:
                     connection.execute(statement)
-                connection.execute(f"PRAGMA application_id = {APPLICATION}")
-                connection.execute(f"PRAGMA user_version = {VERSION}")
                 return
     if application != APPLICATION:
         raise StoreError(
@@ -87,44 +92,19 @@ def make_or_check(path: Path, connection: sqlite3.Connection) -> None:
         )
 
 
-def _header(connection: sqlite3.Connection) -> tuple[int, int, int]:
-    r"""Application, version and number of tables, from one query."""
-    query = (
-        "SELECT (SELECT application_id FROM pragma_application_id), "
-        "(SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_master)"
-    )
-    application, version, tables = connection.execute(query).fetchone()
-    return application, version, tables
-
-
 @contextmanager
 def reported(path: Path) -> Iterator[None]:
     r"""Turns errors of disk and database into a :class:`StoreError` that says what to do."""
     try:
         yield
     except sqlite3.DatabaseError as error:
-        text = str(error)
-        if "full" in text:
-            advice = "make room and run the same command again; finished runs are kept"
-        elif "locked" in text or "busy" in text:
-            advice = "another process holds it; run the same command again"
-        elif "readonly" in text or "unable to open" in text:
-            advice = "choose a folder that you may write to"
-        elif "I/O" in text:
-            advice = "check the disk and run the same command again; finished runs are kept"
-        else:
-            advice = (
-                "take it from a backup, or move it away; the same command, or `meanmax results "
-                "merge`, makes a new one"
-            )
-        raise StoreError(f"{path}: {text}: {advice}") from error
+        found = (advice for word, advice in _ADVICE.items() if word in str(error))
+        raise StoreError(f"{path}: {error}: {next(found)}") from error
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        advice = "make room" if full else "choose a folder that you may write to"
-        raise StoreError(
-            f"{error.filename or path}: {error.strerror or error}: {advice}, and run the same "
-            f"command again; finished runs are kept"
-        ) from error
+        advice = "make room" if full else _WRITABLE
+        what = f"{error.filename or path}: {error.strerror or error}"
+        raise StoreError(f"{what}: {advice}, and {_AGAIN}") from error
 
 
 class ProcessLock:
@@ -133,7 +113,7 @@ class ProcessLock:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.name = uuid.uuid4().hex
-        self._lock = FileLock(_lock_path(folder, self.name), thread_local=False)
+        self._lock = FileLock(folder / f"{self.name}.lock", thread_local=False)
         self._lock.acquire(blocking=False)
 
     def close(self) -> None:
@@ -144,7 +124,7 @@ class ProcessLock:
 
 def is_alive(folder: Path, name: str) -> bool:
     r"""Whether the process that holds the lock of that name is alive."""
-    path = _lock_path(folder, name)
+    path = folder / f"{name}.lock"
     if not path.exists():
         return False
     lock = FileLock(path, thread_local=False)
@@ -157,22 +137,16 @@ def is_alive(folder: Path, name: str) -> bool:
     return False
 
 
-def _lock_path(folder: Path, name: str) -> Path:
-    return folder / f"{name}.lock"
-
-
 class Store:
-    r"""A folder with :obj:`runs.sqlite`, :obj:`artefacts` and :obj:`checkpoints`.
-
-    Args:
-        folder (Path): The folder.
-        create (bool, optional): Whether a missing folder is created. (default: :obj:`True`)
+    r"""A folder with :obj:`runs.sqlite`, :obj:`artefacts` and :obj:`checkpoints`, which is created
+    if it is missing and :obj:`create` is set.
     """
 
     def __init__(self, folder: Path, *, create: bool = True) -> None:
         self.folder = Path(folder)
         self.database = self.folder / "runs.sqlite"
         self.checkpoints = self.folder / "checkpoints"
+        self._locks = self.folder / "owners"
         self._lock: ProcessLock | None = None
         with reported(self.folder):
             size = self.database.stat().st_size if self.database.exists() else 0
@@ -188,44 +162,30 @@ class Store:
             make_or_check(self.database, connection)
 
     def finished(self, *, failed: bool = True, artefacts: bool = False) -> set[str]:
-        r"""The keys of the runs that are done.
+        r"""The keys of the runs that are done. Diverged runs are, and failed ones if wanted.
 
-        Args:
-            failed (bool, optional): Whether failed runs count. Diverged runs always do.
-                (default: :obj:`True`)
-            artefacts (bool, optional): Whether a run of status :obj:`"ok"` counts only with its
-                artefact, which a row from an export does not have. (default: :obj:`False`)
+        With :obj:`artefacts` a run of status :obj:`"ok"` counts only with its artefact, which a row
+        from an export does not have.
         """
-        query = 'SELECT "key", status FROM runs'
-        if not failed:
-            query += " WHERE status != 'failed'"
         with self._connection() as connection:
-            listed = connection.execute(query).fetchall()
+            listed = connection.execute('SELECT "key", status FROM runs').fetchall()
+        listed = [(key, status) for key, status in listed if failed or status != "failed"]
         bare = {key for key, status in listed if artefacts and self._is_bare(key, status)}
         return {key for key, _ in listed} - bare
 
     def failures(self) -> dict[str, int]:
         r"""The number of attempts at each run that only ever failed."""
-        query = (
-            'SELECT "key", count(*) FROM runs GROUP BY "key" HAVING count(*) = '
-            "sum(status = 'failed')"
-        )
+        query = 'SELECT "key", count(*) FROM runs GROUP BY "key" HAVING min(status = \'failed\')'
         with self._connection() as connection:
             return dict(connection.execute(query).fetchall())
 
     def claim(self, key: str, *, failures: int = 0, artefacts: bool = False) -> str:
         r"""Claims a run for this process, unless it is done or another living process has it.
 
-        Args:
-            key (str): The run.
-            failures (int, optional): The number of failed attempts that do not count as done,
-                which :meth:`failures` returned when this process began. A later failure counts:
-                another process has tried again meanwhile. (default: :obj:`0`)
-            artefacts (bool, optional): Whether a run of status :obj:`"ok"` is done only with its
-                artefact. (default: :obj:`False`)
-
-        Returns:
-            :obj:`"mine"`, :obj:`"done"` or :obj:`"taken"`.
+        :obj:`failures` is the number of failed attempts that do not count as done, which
+        :meth:`failures` returned when this process began. A later failure counts: another process
+        has tried again meanwhile. With :obj:`artefacts` a run of status :obj:`"ok"` is done only
+        with its artefact. Returns :obj:`"mine"`, :obj:`"done"` or :obj:`"taken"`.
         """
         own = self._process_lock().name
         with self._connection() as connection, transaction(connection):
@@ -253,12 +213,12 @@ class Store:
         r"""Adds a row with its artefact, and releases the run. Returns the row as written."""
         from meanmax.train.checkpoint import write_archive
 
-        row = result.row
+        row, path = result.row, self.artefact_path(result.row.key)
         if result.artefact:
-            with reported(self.artefact_path(row.key)):
-                self.artefact_path(row.key).parent.mkdir(parents=True, exist_ok=True)
+            with reported(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
                 facts = {"format": ARTEFACT, "key": row.key}
-                write_archive(self.artefact_path(row.key), facts, result.artefact, compress=True)
+                write_archive(path, facts, result.artefact, compress=True)
         with self._connection() as connection, transaction(connection):
             written = _insert(connection, row)
             connection.execute("DELETE FROM claims WHERE key = ?", (row.key,))
@@ -314,12 +274,9 @@ class Store:
     def artefact(
         self, key: str, wanted: Callable[[str], bool] = lambda name: True
     ) -> Artefact | None:
-        r"""The arrays of a run by name, or :obj:`None` if it has no artefact.
+        r"""The wanted arrays of a run by name, or :obj:`None` if it has no artefact.
 
-        Args:
-            key (str): The run.
-            wanted (callable, optional): Selects arrays by name; decompressing the embeddings of
-                800 runs takes a minute. (default: all)
+        Decompressing the embeddings of 800 runs takes a minute.
         """
         from meanmax.train.checkpoint import read_archive
 
@@ -347,18 +304,22 @@ class Store:
         finally:
             lock.close()  # this alone makes its claims void
 
-    @property
-    def _locks(self) -> Path:
-        return self.folder / "owners"
-
     def _process_lock(self) -> ProcessLock:
         if self._lock is None:
             with reported(self._locks):
                 self._lock = ProcessLock(self._locks)
         return self._lock
 
-    def _connection(self) -> AbstractContextManager[sqlite3.Connection]:
-        return connected(self.database)
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        r"""A connection for one task, so that none outlives a fork or changes threads."""
+        with reported(self.database):
+            connection = sqlite3.connect(self.database, timeout=WAIT, isolation_level=None)
+            try:
+                connection.execute("PRAGMA synchronous = FULL")
+                yield connection
+            finally:
+                connection.close()
 
     def _is_bare(self, key: str, status: str) -> bool:
         return status == "ok" and not self.artefact_path(key).exists()

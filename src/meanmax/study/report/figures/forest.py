@@ -9,8 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from meanmax.study.paper.claims import Claim, claims
-from meanmax.study.paper.result_tables import PPI_GO, SCHEMES
+from meanmax.study.paper.result_tables import PPI_GO, SCHEMES, Claim, claims
 from meanmax.study.report.evidence import Evidence
 from meanmax.study.report.figures import style
 from meanmax.study.report.figures.request import FigureRequest

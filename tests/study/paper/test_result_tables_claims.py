@@ -1,8 +1,7 @@
 import pytest
 
-from meanmax.study.paper.claims import claims, summary
-from meanmax.study.paper.result_tables import SETS, table
-from meanmax.study.stats.verdict import CAVEAT, ONE_SPLIT
+from meanmax.study.paper.result_tables import SETS, claims, summary, table
+from meanmax.study.stats.comparison import CAVEAT, ONE_SPLIT
 from tests.study.rows import cora, row
 
 

@@ -3,7 +3,7 @@
 import sys
 import threading
 
-from meanmax.study.runs.ray import ray_prints_to_stderr
+from meanmax.study.runs.engine import ray_prints_to_stderr
 
 
 def test_threads_of_ray_print_to_stderr_and_others_as_they_did(capsys):

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from meanmax.study.paper.ablation import ablation, variants
+from meanmax.study.paper.reproduction import ablation, variants
 from meanmax.study.settings.settings import settings_for
 from tests.study.rows import cora
 

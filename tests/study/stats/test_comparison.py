@@ -4,9 +4,8 @@ from dataclasses import replace
 import pytest
 
 from meanmax.study.stats.cells import Selected
-from meanmax.study.stats.comparison import Comparison, Line, compare
+from meanmax.study.stats.comparison import CAVEAT, ONE_SPLIT, Comparison, Line, compare, findings
 from meanmax.study.stats.paired import Paired, holm, paired, reachable
-from meanmax.study.stats.verdict import CAVEAT, ONE_SPLIT, findings
 from tests.study.rows import row as run
 
 NAN = math.nan
