@@ -48,10 +48,10 @@ class Effect:
     mean: float
     std: float
     val_mean: float
-    difference: float = math.nan  # to the baseline, paired, with its 95 % interval
-    low: float = math.nan
-    high: float = math.nan
-    learned: float = math.nan  # the mean of the learned parameter
+    difference: float  # to the baseline, paired, with its 95 % interval
+    low: float
+    high: float
+    learned: float  # the mean of the learned parameter
 
 
 class Ablation(NamedTuple):
@@ -86,10 +86,10 @@ def ablation(rows: Sequence[Row], data: Sequence[str], splits: int | None = None
             selected = select(rows, name, wanted, SCHEMES.get(name), splits)
             line = compare(selected, "gcn", [BASELINE, aggr], data=name).lines[-1]
             pair = line.paired
-            ends = (pair.difference, pair.low, pair.high) if pair else ()
+            ends = (pair.difference, pair.low, pair.high) if pair else (math.nan,) * 3
             learned = next(iter(line.learned.values()), (math.nan,))[0]
             means = line.n, line.mean, line.std, line.val_mean
-            found.append(Effect(variant, name, *means, *ends, learned=learned))
+            found.append(Effect(variant, name, *means, *ends, learned))
             shown |= {row.key: row for row in selected.of("gcn", aggr).values()}
     return Ablation(found, revision_notes(list(shown.values())))
 

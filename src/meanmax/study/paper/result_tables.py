@@ -224,10 +224,18 @@ def claims(number: int, comparisons: Sequence[Comparison]) -> list[Claim]:
     for of in comparisons:
         for line in of.lines:
             if line.paired is not None and line.judgement is not None:
-                method = of.data, of.backbone, line.aggr
-                gain = paper_gain(number, of.backbone, line.aggr, of.data)
-                judged = line.adjusted_p, line.reachable_p, of.one_split, line.judgement
-                found.append(Claim(*method, gain, line.paired, *judged))
+                claim = Claim(
+                    of.data,
+                    of.backbone,
+                    line.aggr,
+                    paper_gain(number, of.backbone, line.aggr, of.data),
+                    line.paired,
+                    line.adjusted_p,
+                    line.reachable_p,
+                    of.one_split,
+                    line.judgement,
+                )
+                found.append(claim)
     return found
 
 

@@ -18,7 +18,15 @@ from torch import Tensor
 
 from meanmax.data import Dataset, Split
 from meanmax.nn import Trainable
-from meanmax.study.runs.machine import commit, cpu_model, is_idle, run_ended, versions, was_idle
+from meanmax.study.runs.machine import (
+    commit,
+    cpu_model,
+    is_idle,
+    num_threads,
+    run_ended,
+    versions,
+    was_idle,
+)
 from meanmax.study.runs.plan import Task
 from meanmax.study.runs.prepared_data import load_prepared
 from meanmax.study.runs.row import Artefact, Result, Row, RunSpec, Status
@@ -41,15 +49,10 @@ def execute(task: Task, on_epoch: OnEpoch | None = None) -> Result:
 
     Any error on the way (divergence, memory, a setting that does not fit) becomes a row that states
     it, so that one run cannot end a table.
-
-    Args:
-        task (Task): The run.
-        on_epoch (callable, optional): Called after each epoch.
     """
-    before = torch.get_num_threads()
     try:
-        torch.set_num_threads(task.threads)
-        return _result(task, on_epoch, alone=task.alone and was_idle(task.threads))
+        with num_threads(task.threads):
+            return _result(task, on_epoch, alone=task.alone and was_idle(task.threads))
     except TrainingError as error:
         return Result(failed_row(task, "diverged", str(error)), {})
     except Exception as error:
@@ -57,7 +60,6 @@ def execute(task: Task, on_epoch: OnEpoch | None = None) -> Result:
         where = f"{Path(last.filename).name}:{last.lineno}"
         return Result(failed_row(task, "failed", f"{type(error).__name__}: {error} ({where})"), {})
     finally:
-        torch.set_num_threads(before)
         run_ended()
 
 
@@ -75,8 +77,7 @@ def _result(task: Task, on_epoch: OnEpoch | None, *, alone: bool) -> Result:
     if task.checkpoints is not None:  # the store removes it when the row is there
         path = Path(task.checkpoints) / f"{spec.key}.pt"
         checkpoint = Checkpoint(path, spec.key, spare=True)
-    fitted = fit(settings, data, seed=spec.seed, on_epoch=on_epoch, checkpoint=checkpoint)
-    model, history = fitted
+    model, history = fit(settings, data, seed=spec.seed, on_epoch=on_epoch, checkpoint=checkpoint)
     parts = scored_samples(data, dataset, task.split)
     metrics, artefact = _evaluated(model, parts, history, spec)
     row = Row(
@@ -100,11 +101,6 @@ def _result(task: Task, on_epoch: OnEpoch | None, *, alone: bool) -> Result:
 def scored_samples(data: GraphData, dataset: Dataset, split: Split) -> dict[str, Sample]:
     r"""The samples that a trained model is scored on: :obj:`"train"`, :obj:`"val"`, :obj:`"test"`,
     and for one graph :obj:`"all"`, every labelled node.
-
-    Args:
-        data (GraphData): What the model was trained on.
-        dataset (Dataset): The data.
-        split (Split): The split.
     """
     problem = data.problem
     parts = {"train": joined(problem.samples)}
@@ -137,9 +133,8 @@ def _evaluated(
     embedding = model.embed(shown.x, shown.graph, **extra)
     if "all" in parts and shown.nodes.target.dim() == 1:
         every = parts["all"].nodes
-        metrics |= cluster_scores(
-            embedding[every.index].numpy(), every.target.numpy(), seed=spec.seed
-        )
+        hidden = embedding[every.index].numpy()
+        metrics |= cluster_scores(hidden, every.target.numpy(), seed=spec.seed)
     out = outputs[id(shown.graph)]
     found = out.argmax(dim=1) if shown.nodes.target.dim() == 1 else (out > 0)
     artefact: Artefact = {
@@ -166,10 +161,7 @@ def cluster_scores(embedding: np.ndarray, classes: np.ndarray, seed: int = 0) ->
     r"""The agreement of k-means clusters with classes, in percent: the accuracy under the best
     assignment of clusters to classes, normalised mutual information, and the adjusted Rand index.
 
-    Args:
-        embedding (ndarray): :obj:`[num_nodes, channels]`.
-        classes (ndarray): :obj:`[num_nodes]`; there are as many clusters as classes.
-        seed (int, optional): Of the first centres, of which ten are tried. (default: :obj:`0`)
+    There are as many clusters as classes; :obj:`embedding` is :obj:`[num_nodes, channels]`.
     """
     count = len(np.unique(classes))
     found = KMeans(count, n_init=10, random_state=seed).fit_predict(embedding)

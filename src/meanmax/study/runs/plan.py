@@ -2,10 +2,10 @@ r"""Planned runs: every combination of method and split, on the same splits for 
 
 from __future__ import annotations
 
-import dataclasses
+import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,72 +21,47 @@ if TYPE_CHECKING:  # commands that only print tables do not wait for torch
 
 @dataclass(frozen=True)
 class DataRef:
-    r"""Where a worker finds the data.
+    r"""Where a worker finds the data."""
 
-    Args:
-        source (str): A name or a path.
-        data_dir (str, optional): A folder to look in first.
-        directed (bool): Whether the edges of one's own graph keep their direction.
-        copy (str, optional): The file with the loaded data. (default: :obj:`None`)
-    """
-
-    source: str
-    data_dir: str | None = None
-    directed: bool = False
-    copy: str | None = dataclasses.field(default=None, compare=False)
+    source: str  # a name or a path
+    data_dir: str | None = None  # a folder to look in first
+    directed: bool = False  # whether the edges of one's own graph keep their direction
+    copy: str | None = field(default=None, compare=False)  # the file with the loaded data
 
 
 @dataclass(frozen=True)
 class Task:
-    r"""A run, and how a worker executes it.
-
-    Args:
-        spec (RunSpec): The run.
-        data (DataRef): Its data.
-        split (Split): Its split.
-        settings_name (str): The settings file that it was planned from.
-        threads (int): The number of threads.
-        alone (bool): Whether no other run is executed at the same time.
-        checkpoints (str, optional): The folder of checkpoints; :obj:`None` for none.
-    """
+    r"""A run, and how a worker executes it."""
 
     spec: RunSpec
     data: DataRef
     split: Split
-    settings_name: str
+    settings_name: str  # the settings file that it was planned from
     threads: int = 1
-    alone: bool = False
-    checkpoints: str | None = None
+    alone: bool = False  # whether no other run is executed at the same time
+    checkpoints: str | None = None  # their folder
 
 
 @dataclass(frozen=True)
 class Plan:
-    r"""Runs on one data set, each method on each of the same splits.
-
-    Args:
-        data (DataRef): The data.
-        backbones (sequence): The backbones.
-        aggrs (sequence): The aggregators.
-        splits (sequence): The seeds of the splits, also used for the weights.
-        settings_name (str): The settings file.
-        scheme (str, optional): The scheme of the splits; :obj:`None` for the data set's own.
-        overrides (mapping): Settings that replace those of the file.
-    """
+    r"""Runs on one data set, each method on each of the same splits."""
 
     data: DataRef
     backbones: Sequence[str]
     aggrs: Sequence[str]
-    splits: Sequence[int]
+    splits: Sequence[int]  # the seeds of the splits, also used for the weights
     settings_name: str
-    scheme: str | None = None
-    overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    scheme: str | None = None  # of the splits; None for the data set's own
+    overrides: Mapping[str, Any] = field(default_factory=dict)
 
     def tasks(self, dataset: Dataset) -> list[Task]:
         r"""The runs, split by split, so that an unfinished table can already be compared."""
         from meanmax.data import fingerprint, make_split
         from meanmax.data.splits import default_scheme
 
-        scheme = _absolute(self.scheme) or default_scheme(dataset)
+        scheme = self.scheme or default_scheme(dataset)
+        if scheme.startswith("file:"):
+            scheme = f"file:{Path(scheme.removeprefix('file:')).resolve()}"
         hashed = fingerprint(dataset)[:20]
         keep_loaded(self.data, dataset, hashed)
         name = self.name_of(dataset)
@@ -125,12 +100,8 @@ class Plan:
     def without_effect(self, dataset: Dataset) -> list[str]:
         r"""The overrides that none of the methods uses."""
         name = self.name_of(dataset)
-        used = {
-            setting
-            for backbone in self.backbones
-            for aggr in self.aggrs
-            for setting in self.settings(backbone, aggr, name)
-        }
+        methods = itertools.product(self.backbones, self.aggrs)
+        used = set().union(*(self.settings(*method, name) for method in methods))
         return [s for s, value in self.overrides.items() if s not in used and value is not None]
 
     def settings(self, backbone: str, aggr: str, data: str) -> dict[str, Any]:
@@ -139,24 +110,12 @@ class Plan:
 
 
 def reference(source: str, data_dir: Path | None, directed: bool = False) -> DataRef:
-    r"""A reference with absolute paths, since workers may run in another folder.
-
-    Args:
-        source (str): A name or a path.
-        data_dir (Path, optional): A folder to look in first.
-        directed (bool): Whether the edges of one's own graph keep their direction.
-    """
+    r"""A reference with absolute paths, since workers may run in another folder."""
     from meanmax.data.fetch.catalog import is_name
 
     if not is_name(source) and Path(source).exists():
         source = str(Path(source).resolve())
     return DataRef(source, str(data_dir.resolve()) if data_dir else None, directed)
-
-
-def _absolute(scheme: str | None) -> str | None:
-    if scheme is None or not scheme.startswith("file:"):
-        return scheme
-    return f"file:{Path(scheme.removeprefix('file:')).resolve()}"
 
 
 def check_splits(tasks: Sequence[Task], dataset: Dataset) -> None:
@@ -184,10 +143,8 @@ def check_methods(tasks: Sequence[Task], dataset: Dataset) -> None:
             f"'{dataset.name}' has only one class ({', '.join(dataset.class_names)}): there is "
             f"nothing to classify"
         )
-    methods = {
-        (spec.backbone, spec.aggr, json.dumps(spec.settings)): spec
-        for spec in (task.spec for task in tasks)
-    }
+    specs = [task.spec for task in tasks]
+    methods = {(spec.backbone, spec.aggr, json.dumps(spec.settings)): spec for spec in specs}
     pair = Graph.from_edge_index([[0, 1], [1, 0]], 2)
     for (backbone, aggr, _), spec in methods.items():
         try:

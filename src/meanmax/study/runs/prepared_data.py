@@ -22,18 +22,11 @@ if TYPE_CHECKING:  # commands that only print tables do not wait for torch
 
 KEPT = 8  # data sets per process
 
-
 _loaded: dict[DataRef, tuple[Dataset, Graph, str]] = {}
 
 
 def keep_loaded(ref: DataRef, dataset: Dataset, data_hash: str) -> None:
-    r"""Keeps a loaded data set for the runs of this process, and for copies.
-
-    Args:
-        ref (DataRef): How runs refer to it.
-        dataset (Dataset): The data.
-        data_hash (str): Their fingerprint in specifications of runs.
-    """
+    r"""Keeps a loaded data set for the runs of this process, and for copies."""
     _loaded.pop(ref, None)
     while len(_loaded) >= KEPT:
         del _loaded[next(iter(_loaded))]

@@ -20,16 +20,10 @@ POLL = 1.0  # seconds between two checks of runs that other processes are execut
 
 @dataclass(frozen=True)
 class Workers:
-    r"""The workers that execute runs.
+    r"""The workers that execute runs, see :func:`~meanmax.study.runs.engine.in_parallel`."""
 
-    Args:
-        jobs (int, optional): Runs at once; :obj:`None` for as many as there are CPUs for.
-        threads (int): Threads of each run.
-        engine (str): See :func:`~meanmax.study.runs.engine.in_parallel`.
-    """
-
-    jobs: int | None = 1
-    threads: int = 1
+    jobs: int | None = 1  # runs at once; None for as many as there are CPUs for
+    threads: int = 1  # of each run
     engine: str = "processes"
 
 
@@ -50,25 +44,17 @@ def run_missing(
     run: Callable[[Task], Result] = _execute,
 ) -> list[Row]:
     r"""Executes every run that is not done, each once, and adds its row to the store as soon as it
-    ends.
+    ends. Returns the rows that were made here.
 
     A run that another process is executing is left to that process, and executed here if that
     process dies. The function returns when all runs are done, here or elsewhere.
 
     Args:
-        store (Store): The store of the rows.
-        tasks (sequence): The runs.
-        workers (Workers): The workers.
         retry_failed (bool, optional): Whether runs that failed before are tried once more, in
             whichever process. (default: :obj:`False`)
         artefacts (bool, optional): Whether runs that have a row but no artefact are repeated.
             (default: :obj:`False`)
         on_row (callable, optional): Called with each row that was made here.
-        run (callable, optional): Executes a task.
-            (default: :func:`~meanmax.study.runs.execute.execute`)
-
-    Returns:
-        The rows that were made here.
     """
     made: list[Row] = []
     claimed: set[str] = set()
@@ -83,13 +69,7 @@ def run_missing(
             mine = _claim(store, waiting, left, claimed, workers, failures, artefacts, copies)
             first = next(mine, None)
             if first is not None:  # workers start only if there is a task
-                for task, outcome in in_parallel(
-                    run,
-                    chain([first], mine),
-                    jobs=workers.jobs,
-                    threads=workers.threads,
-                    engine=workers.engine,
-                ):
+                for task, outcome in in_parallel(run, chain([first], mine), **vars(workers)):
                     row = store.add(_result(task, outcome))
                     claimed.discard(row.key)
                     made.append(row)

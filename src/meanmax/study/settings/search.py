@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import random
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.settings.settings import SettingsError, apply_rules, packaged, settings_for
+from meanmax.study.stats.cells import mean_and_std
 from meanmax.study.stats.comparison import BASELINE
 
 _DRAWS = 100  # attempts to draw settings of an aggregator that are new
@@ -20,13 +19,7 @@ _DRAWS = 100  # attempts to draw settings of an aggregator that are new
 
 @dataclass(frozen=True)
 class Trial:
-    r"""One method with settings to try.
-
-    Args:
-        number (int): From 0, the trial with the settings of the file.
-        aggr (str): The aggregator.
-        settings (dict): All settings of the run.
-    """
+    r"""One method with settings to try. Trial 0 has the settings of the file."""
 
     number: int
     aggr: str
@@ -41,22 +34,14 @@ class Search:
     methods shares one draw, without repetition, of the settings that all of them have (width,
     learning rate, dropout, weight decay), and has its own draw of the aggregator's settings. A
     larger budget contains the trials of a smaller one.
-
-    Args:
-        backbone (str): The backbone.
-        data (str): The data set.
-        settings_name (str): The settings file to start from.
-        budget (int): Trials of each method.
-        seed (int): The seed of the draws.
-        fixed (mapping): Settings that are the same in all trials.
     """
 
     backbone: str
     data: str
-    settings_name: str = "default"
-    budget: int = 20
-    seed: int = 0
-    fixed: Mapping[str, Any] = field(default_factory=dict)
+    settings_name: str = "default"  # the settings file to start from
+    budget: int = 20  # trials of each method
+    seed: int = 0  # of the draws
+    fixed: Mapping[str, Any] = field(default_factory=dict)  # the same in all trials
 
     def space(self, aggr: str) -> dict[str, list[Any]]:
         r"""The values of each setting that is searched for an aggregator."""
@@ -105,44 +90,28 @@ r"""The metrics that select a trial. No metric of test nodes is read here."""
 
 @dataclass(frozen=True)
 class Tried:
-    r"""The outcome of a trial.
-
-    Args:
-        trial (Trial): The trial.
-        n (int): Successful runs.
-        failed (int): Failed runs.
-        score (float): The mean validation score over splits, in percent; NaN without any.
-        std (float): Its standard deviation; NaN for one split.
-        loss (float): The mean validation loss.
-    """
+    r"""The outcome of a trial: means over splits, NaN without any run."""
 
     trial: Trial
-    n: int
-    failed: int
-    score: float
-    std: float
-    loss: float
+    n: int  # runs of status "ok"
+    failed: int  # other runs
+    score: float  # of validation nodes, in percent
+    std: float  # of the score; NaN for one split
+    loss: float  # of validation nodes
 
     def as_dict(self) -> dict[str, Any]:
         r"""Plain values."""
-        facts = {**vars(self), **vars(self.trial)}
+        facts: dict[str, Any] = json_safe({**vars(self), **vars(self.trial)})
         del facts["trial"]
-        found: dict[str, Any] = json_safe(facts)
-        return found
+        return facts
 
 
 def tried(trial: Trial, rows: Sequence[Row]) -> Tried:
     r"""The outcome of a trial, from its runs, one for each split."""
     good = [row for row in rows if row.status == "ok"]
-    scores = [row.metrics[SCORE] for row in good]
-    return Tried(
-        trial,
-        n=len(good),
-        failed=len(rows) - len(good),
-        score=statistics.fmean(scores) if scores else math.nan,
-        std=statistics.stdev(scores) if len(scores) > 1 else math.nan,
-        loss=statistics.fmean(row.metrics[LOSS] for row in good) if good else math.nan,
-    )
+    score, std = mean_and_std(row.metrics[SCORE] for row in good)
+    loss, _ = mean_and_std(row.metrics[LOSS] for row in good)
+    return Tried(trial, len(good), len(rows) - len(good), score, std, loss)
 
 
 def best(listed: Sequence[Tried]) -> Tried | None:
@@ -154,20 +123,14 @@ def best(listed: Sequence[Tried]) -> Tried | None:
 
 
 def rules_text(search: Search, chosen: Mapping[str, Tried], splits: int) -> str:
-    r"""The text of a settings file with the selected settings.
-
-    Args:
-        search (Search): The search.
-        chosen (mapping): The trial of each aggregator.
-        splits (int): The number of splits.
-    """
+    r"""The text of a settings file with the trial that was selected for each aggregator."""
     lines = [
         f"# Chosen by validation score alone: {search.budget} settings of each method, the first "
         f"those of '{search.settings_name}',",
         f"# on {splits} split{'s' if splits > 1 else ''}, drawn with seed {search.seed} from what "
         f"`meanmax tune` searches. Use: --settings FILE",
+        f"base = {_toml(search.settings_name)}",
     ]
-    lines += [f"base = {_toml(search.settings_name)}"]
     for aggr, one in chosen.items():
         when = {"backbone": search.backbone, "aggr": aggr, "data": search.data}
         listed = ", ".join(f"{fact} = [{_toml(value)}]" for fact, value in when.items())

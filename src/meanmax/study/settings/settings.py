@@ -54,15 +54,8 @@ def check_settings_name(name: str) -> str:
 def read_settings(
     name: str, backbone: str, aggr: str, data: str, overrides: Mapping[str, Any] | None = None
 ) -> Settings:
-    r"""The settings of a method on a data set, only those that it depends on.
-
-    Args:
-        name (str): One of :obj:`NAMES`, or the path of a file.
-        backbone (str): The backbone.
-        aggr (str): The aggregator.
-        data (str): The data set.
-        overrides (mapping, optional): Settings that replace those of the file. (default:
-            :obj:`None`)
+    r"""The settings of a method on a data set, only those that it depends on, from one of
+    :obj:`NAMES` or the path of a file.
     """
     found = apply_rules(read_rules(name), backbone, aggr, data) | dict(overrides or {})
     return Settings.from_dict(backbone, aggr, found)
