@@ -58,15 +58,9 @@ def plans(
     data: Sequence[str] = SETS, *, splits: int = SPLITS, data_dir: Path | None = None
 ) -> list[Plan]:
     r"""The runs of GCN with the paper's aggregators, shallow ones first."""
+    seeds = range(splits)
     return [
-        Plan(
-            reference(name, data_dir),
-            ["gcn"],
-            AGGRS,
-            range(splits),
-            SETTINGS,
-            overrides=overrides(layers),
-        )
+        Plan(reference(name, data_dir), ["gcn"], AGGRS, seeds, SETTINGS, None, overrides(layers))
         for layers in DEPTHS
         for name in data
     ]

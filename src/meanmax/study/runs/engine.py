@@ -37,6 +37,12 @@ ENGINES: dict[str, str] = {
 r"""The engines of :func:`in_parallel`."""
 
 
+_LOST = (
+    "two workers died on this task, one after the other; a common cause is too little memory: use "
+    "fewer jobs"
+)
+
+
 class EngineError(RuntimeError):
     r"""Workers could not be started."""
 
@@ -141,20 +147,13 @@ def _in_pool(start: Callable[[], Pool[T, R]], tasks: Iterator[T]) -> Iterator[tu
             elif not pool.died(error):  # such as a result that cannot be pickled
                 yield task, Outcome(error=error)
             elif again:
-                yield task, Outcome(error=_lost(error))
+                lost = Lost(f"{_LOST}. The last report: {' '.join(str(error).split())}")
+                lost.__cause__ = error
+                yield task, Outcome(error=lost)
             else:
                 running[pool.submit(task)] = task, True
     finally:
         pool.close()
-
-
-def _lost(error: BaseException) -> Lost:
-    lost = Lost(
-        "two workers died on this task, one after the other; a common cause is too little memory: "
-        f"use fewer jobs. The last report: {' '.join(str(error).split())}"
-    )
-    lost.__cause__ = error
-    return lost
 
 
 def attempt(function: Callable[[T], R], task: T, threads: int) -> Outcome[R]:

@@ -280,17 +280,15 @@ class Store:
         """
         from meanmax.train.checkpoint import read_archive
 
+        path = self.artefact_path(key)
         try:
-            facts, arrays = read_archive(self.artefact_path(key), ARTEFACT, wanted)
+            facts, arrays = read_archive(path, ARTEFACT, wanted)
+            if facts.get("key") != key:
+                raise ValueError(f"{path} is of run {facts.get('key')!r}")
         except FileNotFoundError:
             return None
         except ValueError as error:
             raise StoreError(f"{error}: delete the file, or take it from a backup") from error
-        if facts.get("key") != key:
-            raise StoreError(
-                f"{self.artefact_path(key)} is of run {facts.get('key')!r}: delete the file, or "
-                f"take it from a backup"
-            )
         return {name: array.numpy() for name, array in arrays.items()}
 
     def close(self) -> None:
