@@ -37,9 +37,9 @@ def paired(
 
     The interval is the bias-corrected and accelerated bootstrap (BCa) of the mean difference, drawn
     with :obj:`seed`. It is not adjusted for the number of comparisons, and from few splits it tends
-    to be too narrow.
-    Fewer than two splits have no interval and no p-value (NaN). Where all differences are
-    equal, the interval is that value; where all are 0, the test has nothing to rank and p is NaN.
+    to be too narrow. Fewer than two splits have no interval and no p-value (NaN). Where all
+    differences are equal, the interval is that value; where all are 0, the test has nothing to rank
+    and p is NaN.
 
     The test leaves out splits without a difference, as Wilcoxon did, and gives equal differences
     equal ranks. It is exact up to 13 differing splits, and up to 50 without equal differences;
