@@ -11,7 +11,7 @@ from pathlib import Path
 
 import matplotlib
 
-from meanmax.study.report.figures.path import path
+from meanmax.study.report.figures.curves import path
 
 
 def main() -> None:

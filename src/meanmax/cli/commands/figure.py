@@ -10,7 +10,7 @@ from rich.console import Console
 from meanmax.cli import options
 from meanmax.cli.tables import Grid, print_out
 from meanmax.study.report.evidence import Evidence
-from meanmax.study.report.figures import (
+from meanmax.study.report.figures.request import (
     DPI,
     FIGURES,
     FORMATS,

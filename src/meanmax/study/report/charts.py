@@ -1,25 +1,55 @@
-r"""Curves over epochs and depths, small enough for a page."""
+r"""What the page's scripts draw: curves over epochs and depths, and scatter plots of embeddings."""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from meanmax.study.paper.depth import SETS, SPLITS, by_depth, comparable
 from meanmax.study.paper.result_tables import AGGRS
+from meanmax.study.report.embeddings import (
+    LabelSource,
+    Layout,
+    NodeLabels,
+    NoLabels,
+    coordinates_of,
+    is_placeable,
+    silhouette_of,
+)
 from meanmax.study.report.evidence import CURVES, LEARNED, Evidence
 from meanmax.study.report.groups import ORDER, RunGroup, parameter_name
-from meanmax.study.runs.row import Row
+from meanmax.study.runs.row import Row, json_safe
 
-POINTS = 200
+EPOCHS = 200
 r"""The largest number of epochs of a curve on the page."""
 
 DASHES = 8
 r"""The number of dash patterns of the page."""
 
 PARAMETER = "Learned parameter"
+
+POINTS = 3000
+r"""The largest number of points in a panel of a scatter plot."""
+
+ALL_POINTS = 100_000
+r"""The largest number of points in all panels of the page together."""
+
+PANELS = 8
+r"""The largest number of panels of a comparison."""
+
+FEW_PANELS = 4
+r"""A comparison of fewer methods has as many points in each panel as one of this many."""
+
+STYLES = 24
+r"""The number of classes with a colour and shape of their own."""
+
+SCALE = 1000
+r"""Coordinates are whole numbers up to this."""
 
 
 class Band(NamedTuple):
@@ -41,10 +71,8 @@ def quartile_band(runs: Sequence[np.ndarray], *, points: int | None = None) -> B
         >>> quartile_band([np.array([1.0, 2.0]), np.array([3.0])]).middle
         array([2., 2.])
 
-    Args:
-        runs (sequence): The values of each run, :obj:`[epochs]` or :obj:`[epochs, parameters]`;
-            values that are not finite do not count.
-        points (int, optional): The largest number of epochs, evenly spaced. (default: all)
+    A run has values :obj:`[epochs]` or :obj:`[epochs, parameters]`, of which those that are not
+    finite do not count. Of more epochs than :obj:`points`, that many are taken, evenly spaced.
     """
     tables = [padded(run, max(map(len, runs))) for run in runs]
     there = np.sum([np.isfinite(table).any(axis=1) for table in tables], axis=0)
@@ -83,13 +111,12 @@ def charts(group: RunGroup, evidence: Evidence) -> list[dict[str, Any]]:
     """
     found: dict[str, list[dict[str, Any]]] = {}
     for aggr in group.aggrs:
-        own = [evidence.curves(row.key) for row in group.of(aggr) if row.status == "ok"]
-        names = sorted({name for arrays in own for name in arrays})
-        series = {
-            name: [arrays[name] for arrays in own if len(arrays.get(name, ())) > 0]
-            for name in names
-        }
-        bands = {name: quartile_band(r, points=POINTS) for name, r in series.items() if r}
+        series: dict[str, list[np.ndarray]] = {}
+        for row in group.of(aggr):
+            for name, values in evidence.curves(row.key).items() if row.status == "ok" else ():
+                if len(values) > 0:
+                    series.setdefault(name, []).append(values)
+        bands = {name: quartile_band(series[name], points=EPOCHS) for name in sorted(series)}
         bands = {name: band for name, band in bands.items() if len(band.epoch) > 0}
         learned = [name for name in bands if name not in CURVES]
         for name, band in bands.items():
@@ -150,3 +177,113 @@ def depths(rows: Sequence[Row]) -> dict[str, Any] | None:
         title = f"{data} ({splits} split{'' if splits == 1 else 's'})"
         charts.append({"title": title, "axis": "layers", "lines": drawn})
     return {"id": "depths", "charts": charts, "wanted": SPLITS} if charts else None
+
+
+def scatters(
+    groups: Sequence[RunGroup], evidence: Evidence, labels: LabelSource, *, compute: bool = False
+) -> list[dict[str, Any] | None]:
+    r"""Panels of each comparison, on the first of the splits on which most aggregators have
+    coordinates; :obj:`None` for a comparison without any.
+    """
+    chosen = [_best_split(group, evidence, compute) for group in groups]
+    sharing = sum(map(bool, chosen))
+    return [
+        _scatter(group, rows, evidence, labels, sharing, compute)
+        for group, rows in zip(groups, chosen, strict=True)
+    ]
+
+
+def _best_split(group: RunGroup, evidence: Evidence, compute: bool) -> list[Row]:
+    folder = evidence.derived
+    if folder is None:
+        return []
+    rows = [row for aggr in group.aggrs for row in group.of(aggr) if row.status == "ok"]
+    ready = Counter(
+        row.split_seed
+        for row in rows
+        if Layout().file_of(folder, row.key).exists()
+        or (compute and evidence.has_artefact(row.key))
+    )
+    split = min(ready, key=lambda seed: (-ready[seed], seed), default=None)
+    return [row for row in rows if row.split_seed == split]
+
+
+def _scatter(
+    group: RunGroup,
+    rows: list[Row],
+    evidence: Evidence,
+    labels: LabelSource,
+    sharing: int,
+    compute: bool,
+) -> dict[str, Any] | None:
+    placed = [(row, _coordinates(row, evidence, compute)) for row in rows[:PANELS]]
+    shown = [(row, xy) for row, xy in placed if xy is not None]
+    if not shown:
+        return None
+    number = max(len(xy) for _, xy in shown)
+    most = min(POINTS, ALL_POINTS // (max(FEW_PANELS, len(shown)) * sharing))
+    chosen = np.arange(number)
+    if number > most:
+        chosen = np.sort(np.random.default_rng(0).choice(number, most, replace=False))
+    nodes = NodeLabels((), None, None, number, "")
+    with suppress(NoLabels):  # the page is about runs: it can do without
+        found = labels.of(group.data, group.data_hash)
+        # Runs on several graphs embed the test graphs alone.
+        nodes = found if found.num_nodes == number else nodes
+    classes, ids = nodes.classes, nodes.ids
+    return {
+        "split": shown[0][0].split_seed,
+        "nodes": number,
+        "shown": len(chosen),
+        "left_out": [row.aggr for row in rows[PANELS:]],
+        "alike": len(nodes.class_names) > STYLES,
+        "number": chosen.tolist(),
+        "ids": None if ids is None else [str(name) for name in ids[chosen]],
+        "classes": None if classes is None else classes[chosen].astype(int).tolist(),
+        "class_names": [str(name) for name in nodes.class_names],
+        "panels": [
+            {
+                "colour": group.colour(row.aggr),
+                **_panel(row, xy, chosen, classes, evidence, compute),
+            }
+            for row, xy in shown
+            if len(xy) == number
+        ],
+    }
+
+
+def _coordinates(row: Row, evidence: Evidence, compute: bool) -> np.ndarray | None:
+    found = coordinates_of(evidence.derived, row.key)
+    if found is None and compute:
+        embedding = evidence.array(row.key, "embedding")
+        if embedding is not None and is_placeable(embedding):
+            return coordinates_of(evidence.derived, row.key, embedding)
+    return found
+
+
+def _panel(
+    row: Row,
+    xy: np.ndarray,
+    chosen: np.ndarray,
+    classes: np.ndarray | None,
+    evidence: Evidence,
+    compute: bool,
+) -> dict[str, Any]:
+    low, high = xy.min(axis=0), xy.max(axis=0)
+    size = float((high - low).max()) or 1.0  # one scale for both axes: distances keep their meaning
+    points = ((xy[chosen] - (low + high) / 2) / size + 0.5) * SCALE
+    x, y = points.round().astype(int).T.tolist()
+    predicted, score = evidence.array(row.key, "prediction"), math.nan
+    if predicted is not None and predicted.shape != (len(xy),):  # several labels, or other nodes
+        predicted = None
+    if classes is not None:
+        embedding = evidence.array(row.key, "embedding") if compute else None
+        score = silhouette_of(evidence.derived, row.key, classes, embedding)
+    return {
+        "aggr": row.aggr,
+        "score": row.metrics.get("test_score"),
+        "x": x,
+        "y": y,
+        "predicted": None if predicted is None else predicted[chosen].astype(int).tolist(),
+        "silhouette": json_safe(score),
+    }

@@ -31,12 +31,8 @@ r"""The silhouette score compares at most this many nodes with one another."""
 class Layout:
     r"""How t-SNE is computed; pictures with equal settings may be compared.
 
-    Args:
-        perplexity (float): About how many neighbours each point keeps close; at most a third of
-            the points.
-        iterations (int): Steps of gradient descent.
-        components (int): Principal components that the embedding is reduced to first.
-        seed (int): The seed.
+    The perplexity is about how many neighbours each point keeps close, at most a third of the
+    points. The embedding is reduced to its first principal components before.
     """
 
     perplexity: float = 30.0
@@ -55,11 +51,7 @@ def coordinates(embedding: np.ndarray, layout: Layout | None = None) -> np.ndarr
     <https://www.jmlr.org/papers/v9/vandermaaten08a.html>`_, float32, :obj:`[num_nodes, 2]`.
 
     It starts from the first two principal components, so that similar embeddings get similar
-    pictures.
-
-    Args:
-        embedding (ndarray): :obj:`[num_nodes, channels]`, finite; four nodes or more.
-        layout (Layout, optional): The settings of t-SNE. (default: :obj:`Layout()`)
+    pictures. The embedding, :obj:`[num_nodes, channels]`, is finite and has four nodes or more.
     """
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
@@ -90,19 +82,12 @@ def is_placeable(embedding: np.ndarray) -> bool:
 
 
 def coordinates_of(
-    folder: Path | None,
-    key: str,
-    embedding: np.ndarray | None = None,
-    layout: Layout | None = None,
+    folder: Path | None, key: str, embedding: np.ndarray | None = None, layout: Layout | None = None
 ) -> np.ndarray | None:
     r"""The coordinates of a run, from the cache or computed now and cached.
 
-    Args:
-        folder (Path, optional): The folder of derived results; :obj:`None` to cache nothing.
-        key (str): The run.
-        embedding (ndarray, optional): Its embedding; without it, coordinates that are not cached
-            are :obj:`None`.
-        layout (Layout, optional): The settings of t-SNE. (default: :obj:`Layout()`)
+    Without a folder of derived results nothing is cached; without the embedding, coordinates that
+    are not cached are :obj:`None`.
     """
     layout = layout or Layout()
     path = None if folder is None else layout.file_of(folder, key)
@@ -115,13 +100,8 @@ def coordinates_of(
 def silhouette_of(
     folder: Path | None, key: str, classes: np.ndarray, embedding: np.ndarray | None = None
 ) -> float:
-    r"""The :func:`silhouette` of a run, from the cache or computed now and cached.
-
-    Args:
-        folder (Path, optional): The folder of derived results; :obj:`None` to cache nothing.
-        key (str): The run.
-        classes (ndarray): The class of each node.
-        embedding (ndarray, optional): Its embedding; without it, a score that is not cached is NaN.
+    r"""The :func:`silhouette` of a run, from the cache or computed now and cached; without the
+    embedding, a score that is not cached is NaN.
     """
     marked = hashlib.sha256(np.ascontiguousarray(classes, np.int64).tobytes()).hexdigest()[:8]
     path = None if folder is None else folder / f"silhouette-{key}-{marked}.npz"
@@ -133,23 +113,19 @@ def silhouette_of(
     return float(_write(path, SILHOUETTE, np.array(silhouette(embedding, classes))))
 
 
-def silhouette(embedding: np.ndarray, classes: np.ndarray, *, seed: int = 0) -> float:
+def silhouette(embedding: np.ndarray, classes: np.ndarray) -> float:
     r"""How compact the classes are in the embedding itself, from -1 to 1: the mean over nodes of
     :math:`(b - a) / \max(a, b)` with the mean distance :math:`a` to the own class and :math:`b` to
     the nearest other. NaN unless there are two classes and a class of two nodes.
 
-    Args:
-        embedding (ndarray): :obj:`[num_nodes, channels]`.
-        classes (ndarray): The class of each node; nodes with a class below 0 are left out.
-        seed (int, optional): Seed of the sample that is taken of more than 20,000 nodes.
-            (default: :obj:`0`)
+    Nodes with a class below 0 are left out, and of more than 20,000 nodes a sample is taken.
     """
     from sklearn.metrics import silhouette_score
 
     named = classes >= 0
     x, y = np.asarray(embedding[named], np.float32), classes[named]
     if len(y) > SAMPLE:
-        chosen = np.random.default_rng(seed).choice(len(y), SAMPLE, replace=False)
+        chosen = np.random.default_rng(0).choice(len(y), SAMPLE, replace=False)
         x, y = x[chosen], y[chosen]
     if not 2 <= len(np.unique(y)) < len(y):
         return float("nan")
@@ -180,15 +156,10 @@ class NoLabels(Exception):  # noqa: N818 - pictures can do without
 
 @dataclass(frozen=True, eq=False)
 class NodeLabels:
-    r"""Classes and names of the nodes of a data set.
+    r"""Classes and names of the nodes of a data set, and its size in words.
 
-    Args:
-        class_names (tuple): The names of classes.
-        classes (ndarray, optional): The class of each node, below 0 for none; :obj:`None` if
-            nodes have several labels.
-        ids (ndarray, optional): The names of nodes; :obj:`None` if they are just numbered.
-        num_nodes (int): The number of nodes.
-        size (str): The size of the data set in words.
+    A class below 0 is none; :obj:`classes` is :obj:`None` if nodes have several labels, and
+    :obj:`ids` if nodes are just numbered.
     """
 
     class_names: tuple[str, ...]
@@ -218,12 +189,8 @@ def size_text(counts: Counts | Statistics, labels: str = "classes") -> str:
 
 
 class LabelSource:
-    r"""Finds the labels of the data that runs were made on, and loads each data set once. Nothing
-    is downloaded.
-
-    Args:
-        datasets (iterable, optional): Data sets that are loaded already.
-        data_dir (Path, optional): Where to look for named data sets first.
+    r"""Finds the labels of the data that runs were made on, among loaded data sets and on disk, in
+    :obj:`data_dir` first. Each data set is loaded once; nothing is downloaded.
     """
 
     def __init__(self, datasets: Iterable[Dataset] = (), data_dir: Path | None = None) -> None:

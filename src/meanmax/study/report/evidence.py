@@ -26,19 +26,15 @@ r"""Arrays with one value per epoch, and their titles."""
 
 
 class Evidence:
-    r"""Rows, and the arrays of each run.
+    r"""Rows, and the arrays of each run, from a store or exported ones by the key of their run.
+
+    A tolerant one records a damaged artefact in :obj:`problems` and treats it as missing, instead
+    of raising :class:`StoreError`. :obj:`folder` is the store's, and :obj:`derived` caches results
+    of long computations on artefacts; both are :obj:`None` for exported rows.
 
     Example:
         >>> Evidence().artefact("a key") is None
         True
-
-    Args:
-        rows (sequence, optional): The rows. (default: :obj:`()`)
-        curves (mapping, optional): Arrays by the key of their run, for rows without a store.
-        store (Store, optional): The store that holds the artefacts.
-        tolerant (bool, optional): Whether a damaged artefact is recorded in :obj:`problems`
-            and treated as missing, instead of raising :class:`StoreError`.
-            (default: :obj:`False`)
     """
 
     def __init__(
@@ -50,6 +46,8 @@ class Evidence:
         tolerant: bool = False,
     ) -> None:
         self.rows = rows
+        self.folder = None if store is None else store.folder
+        self.derived = None if store is None else store.folder / "derived"
         self.problems: dict[str, str] = {}
         self._exported = curves or {}
         self._store = store
@@ -63,10 +61,6 @@ class Evidence:
         An export has no artefacts except the curves of a Parquet file beside it: for
         :obj:`rows.jsonl` this is the first of :obj:`rows.curves.parquet`,
         :obj:`rows-curves.parquet` and :obj:`curves.parquet` that exists.
-
-        Args:
-            path (Path): A store's folder, or a :obj:`.jsonl` or :obj:`.parquet` file.
-            tolerant (bool, optional): See above. (default: :obj:`False`)
         """
         path = Path(path)
         if path.is_dir():
@@ -77,16 +71,6 @@ class Evidence:
         beside = (path.with_name(name) for name in names if name != path.name)
         file = next((file for file in beside if file.exists()), None)
         return cls(rows, None if file is None else read_curves(file), tolerant=tolerant)
-
-    @property
-    def folder(self) -> Path | None:
-        r"""The folder of the store; :obj:`None` for an exported file."""
-        return None if self._store is None else self._store.folder
-
-    @property
-    def derived(self) -> Path | None:
-        r"""The folder that caches results of long computations on artefacts."""
-        return None if self.folder is None else self.folder / "derived"
 
     def has_artefact(self, key: str) -> bool:
         r"""Whether the store has an artefact of a run."""
@@ -114,7 +98,9 @@ class Evidence:
     def curves(self, key: str) -> Artefact:
         r"""The arrays of a run whose first axis is the epoch; empty if it has no artefact."""
         if key not in self._curves:  # a baseline is part of several comparisons
-            self._curves[key] = self.artefact(key, _is_curve) or {}
+            self._curves[key] = (
+                self.artefact(key, lambda name: name in CURVES or name.startswith(LEARNED)) or {}
+            )
         return self._curves[key]
 
     def selected(
@@ -124,16 +110,10 @@ class Evidence:
         overrides: Mapping[str, Any] | None = None,
         scheme: str | None = None,
     ) -> Selected:
-        r"""The rows of one data set that may be shown together.
+        r"""The rows of one data set that may be shown together: those with the settings of a file
+        and its overrides, on splits of one scheme, by default the one that most rows have.
 
-        Args:
-            data (str): The data set.
-            settings_name (str, optional): The settings file. For one that is not in the package,
-                the settings of a method are those of its first row.
-                (default: :obj:`"published"`)
-            overrides (mapping, optional): Settings that win over the file's.
-                (default: :obj:`None`)
-            scheme (str, optional): The scheme of splits. (default: what most rows have)
+        For a file that is not in the package, the settings of a method are those of its first row.
         """
 
         def wanted(backbone: str, aggr: str, data: str) -> dict[str, Any]:
@@ -141,12 +121,10 @@ class Evidence:
                 return settings_for(settings_name, backbone, aggr, data, overrides)
             except SettingsError:
                 method = (data, backbone, aggr, settings_name)
-                own = [
-                    r for r in self.rows if (r.data, r.backbone, r.aggr, r.settings_name) == method
-                ]
-                if not own or overrides:
-                    raise
-                return own[0].settings
+                for row in self.rows if not overrides else ():
+                    if (row.data, row.backbone, row.aggr, row.settings_name) == method:
+                        return row.settings
+                raise
 
         return select(self.rows, data, wanted, scheme)
 
@@ -155,7 +133,3 @@ def completed_runs(selected: Selected, backbone: str, aggr: str) -> list[Row]:
     r"""The successful runs of one method, ordered by the seed of their split."""
     rows = selected.of(backbone, aggr)
     return [rows[seed] for seed in sorted(rows) if rows[seed].status == "ok"]
-
-
-def _is_curve(name: str) -> bool:
-    return name in CURVES or name.startswith(LEARNED)

@@ -8,7 +8,7 @@ import shlex
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -44,17 +44,11 @@ r"""Placeholder for a folder in commands: rows have the name of a user's own dat
 
 @dataclass(frozen=True, eq=False)
 class RunGroup:
-    r"""The runs of one comparison.
+    r"""The runs of one comparison, of any status; those of one method have the same settings.
 
-    Args:
-        data (str): The data set.
-        data_hash (str): The fingerprint of the prepared data.
-        split (str): The scheme of the splits.
-        backbone (str): The backbone.
-        settings_name (str): The settings file.
-        overrides (dict): Settings that differ from the file; :obj:`None` for one that is left out.
-        rows (list): The runs, of any status; those of one method have the same settings.
-        comparisons (mapping): Comparisons that were computed before.
+    :obj:`data_hash` is the fingerprint of the prepared data and :obj:`split` the scheme of splits.
+    :obj:`overrides` are the settings that differ from the file, :obj:`None` for one that is left
+    out; :obj:`comparisons` were computed before.
     """
 
     data: str
@@ -88,10 +82,8 @@ class RunGroup:
         known = self.comparisons.get(frozenset(row.key for row in self.selected.rows))
         if known is not None:
             return known
-        metric = "score"
-        if self.data in PPI:
-            metric = "micro-F1"
-        elif any("kmeans_accuracy" in row.metrics for row in self.rows):
+        metric = "micro-F1" if self.data in PPI else "score"
+        if metric == "score" and any("kmeans_accuracy" in row.metrics for row in self.rows):
             metric = "accuracy"
         return compare(self.selected, self.backbone, self.aggrs, data=self.data, name=metric)
 
@@ -158,18 +150,19 @@ class RunGroup:
     def settings_table(self) -> list[dict[str, Any]]:
         r"""All settings of all methods, with marks on those that differ or were changed."""
         columns = [self.of(aggr)[0].settings for aggr in self.aggrs]
-        rows = []
-        for name in sorted({name for settings in columns for name in settings}):
-            values = [settings[name] for settings in columns if name in settings]
-            rows.append(
-                {
-                    "name": name,
-                    "values": [setting(settings.get(name), "–") for settings in columns],
-                    "differs": any(value != values[0] for value in values),
-                    "changed": name in self.overrides,
-                }
-            )
-        return rows
+        values = {
+            name: [settings[name] for settings in columns if name in settings]
+            for name in sorted({name for settings in columns for name in settings})
+        }
+        return [
+            {
+                "name": name,
+                "values": [setting(settings.get(name), "–") for settings in columns],
+                "differs": any(value != own[0] for value in own),
+                "changed": name in self.overrides,
+            }
+            for name, own in values.items()
+        ]
 
     def failures(self) -> list[dict[str, Any]]:
         r"""Unsuccessful runs; those of one method with the same error are one item."""
@@ -196,8 +189,7 @@ class RunGroup:
         if self.settings_name in NAMES:
             words += ["--settings", self.settings_name]
         for name, value in self.overrides.items():
-            text = setting(value) if value is None or isinstance(value, bool) else str(value)
-            words += ["--set", f"{name}={text}"]
+            words += ["--set", f"{name}={option_text(value)}"]
         return shlex.join(words)
 
 
@@ -250,9 +242,7 @@ def parameter_name(name: str) -> str:
 
 
 def groups(
-    rows: Sequence[Row],
-    settings_name: str | None = None,
-    comparisons: Comparisons | None = None,
+    rows: Sequence[Row], settings_name: str | None = None, comparisons: Comparisons | None = None
 ) -> list[RunGroup]:
     r"""All comparisons that rows allow, those with unchanged settings of a file first.
 
@@ -263,17 +253,13 @@ def groups(
     places: dict[tuple[str, str, str, str], list[Row]] = {}
     for row in rows:
         places.setdefault((row.data, row.data_hash, row.split, row.backbone), []).append(row)
-    found = [group for place, own in places.items() for group in _groups_in(place, own)]
-    found = [
-        replace(group, comparisons=comparisons or {})
-        for group in found
-        if settings_name in (None, group.settings_name)
-    ]
-    return sorted(found, key=_group_rank)
+    found = [group for own in places.values() for group in _groups_in(own, comparisons or {})]
+    return sorted((g for g in found if settings_name in (None, g.settings_name)), key=_group_rank)
 
 
-def _groups_in(place: tuple[str, str, str, str], rows: list[Row]) -> list[RunGroup]:
-    data, _, _, backbone = place
+def _groups_in(rows: list[Row], comparisons: Comparisons) -> list[RunGroup]:
+    r"""The comparisons of one backbone on one data set with one scheme of splits."""
+    first = rows[0]
     methods = [
         (cell.aggr, name, _text(cell.settings), cell.settings, cell.changed)
         for cell in cells(rows)
@@ -287,13 +273,14 @@ def _groups_in(place: tuple[str, str, str, str], rows: list[Row]) -> list[RunGro
             (aggr, own_text)
             for aggr, own_name, own_text, settings, own in methods
             if (own_name == name and _text(own) == text)
-            or settings == _planned(name, backbone, aggr, data, changed)
+            or settings == _planned(name, first.backbone, aggr, first.data, changed)
         }
         own_rows = [row for row, member in texts if member in members]
         keys = {row.key for row in own_rows}
         if not any(keys <= other for other, _ in found):
             found = [(other, group) for other, group in found if not other < keys]
-            found.append((keys, RunGroup(*place, name, changed, own_rows)))
+            place = (first.data, first.data_hash, first.split, first.backbone)
+            found.append((keys, RunGroup(*place, name, changed, own_rows, comparisons)))
     return [group for _, group in found]
 
 
@@ -330,22 +317,19 @@ def distinguish(listed: Sequence[RunGroup], names: Sequence[str]) -> list[str]:
     r"""Adds the splits, and then the hash of the data, to names that are equal on one data set
     with one settings file.
     """
+    splits = [
+        "" if group.split == SCHEMES.get(group.data) else f", splits {group.split}"
+        for group in listed
+    ]
     made = list(names)
-    for detail in (_splits, lambda group: f" ({group.data_hash[:6]})"):
-        places = [
-            (group.data, group.settings_name, name)
-            for group, name in zip(listed, made, strict=True)
-        ]
+    for details in (splits, [f" ({group.data_hash[:6]})" for group in listed]):
+        places = [(g.data, g.settings_name, name) for g, name in zip(listed, made, strict=True)]
         counts = Counter(places)
         made = [
-            name + detail(group) if counts[place] > 1 else name
-            for group, name, place in zip(listed, made, places, strict=True)
+            place[-1] + (detail if counts[place] > 1 else "")
+            for place, detail in zip(places, details, strict=True)
         ]
     return made
-
-
-def _splits(group: RunGroup) -> str:
-    return "" if group.split == SCHEMES.get(group.data) else f", splits {group.split}"
 
 
 def setting(value: Any, nothing: str = "none") -> str:
@@ -357,6 +341,9 @@ def setting(value: Any, nothing: str = "none") -> str:
     """
     if value is None:
         return nothing
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else option_text(value)
+
+
+def option_text(value: Any) -> str:
+    r"""The value of a setting as :obj:`--set` takes it, without any rounding."""
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)

@@ -1,6 +1,4 @@
-r"""What all comparisons of a page come to: differences on an axis, tables beside the paper's, and
-sentences.
-"""
+r"""All comparisons of a page: differences on an axis, tables beside the paper's, and sentences."""
 
 from __future__ import annotations
 
@@ -34,14 +32,15 @@ def forest(listed: Iterable[PageLine]) -> dict[str, Any] | None:
     Positions are percentages of the width, so that the plot fits any screen while its text keeps
     its size. Differences over few splits have no interval.
     """
-    shown = [line for line in listed if line["difference"] is not None]
+    shown = [
+        {**line, "low": None, "high": None} if line["pairs"] < FEW else line
+        for line in listed
+        if line["difference"] is not None
+    ]
     if not shown:
         return None
-    shown = [{**line, "low": None, "high": None} if line["pairs"] < FEW else line for line in shown]
-    facts = ("difference", "low", "high", "gain")
-    step, first, last = axis(
-        [line[name] for line in shown for name in facts if line[name] is not None]
-    )
+    facts = [line[name] for line in shown for name in ("difference", "low", "high", "gain")]
+    step, first, last = axis([fact for fact in facts if fact is not None])
 
     def at(value: float | None) -> float | None:
         return None if value is None else round(4 + 92 * (value - first) / (last - first), 2)
@@ -111,13 +110,12 @@ def all_differences(listed: Sequence[RunGroup]) -> list[dict[str, Any]]:
 
 def matrices(listed: Sequence[RunGroup]) -> list[dict[str, Any]]:
     r"""The paper's tables, methods against data sets; each cell has our mean and the paper's."""
-    found = []
-    for name, number, own in _tables(listed):
-        if len(own) > 1:
-            found.append(_matrix(name, number, "paper", own))
-            if number == 2:
-                found.append(_matrix(name, 3, "all", own))
-    return found
+    return [
+        _matrix(name, table, fact, own)
+        for name, number, own in _tables(listed)
+        if len(own) > 1
+        for table, fact in [(number, "paper"), (3, "all")][: 2 if number == 2 else 1]
+    ]
 
 
 def _matrix(name: str, number: int, fact: str, listed: Sequence[RunGroup]) -> dict[str, Any]:
@@ -126,18 +124,13 @@ def _matrix(name: str, number: int, fact: str, listed: Sequence[RunGroup]) -> di
     for group in listed:
         for line in group.lines:
             if line[fact] is not None and line["n"]:
-                row = rows.setdefault(
-                    (group.backbone, line["aggr"]),
-                    {
-                        "backbone": group.backbone,
-                        "aggr": line["aggr"],
-                        "colour": line["colour"],
-                        "cells": [None] * len(sets),
-                    },
-                )
+                method = {"backbone": group.backbone, "aggr": line["aggr"]}
+                empty = {**method, "colour": line["colour"], "cells": [None] * len(sets)}
+                row = rows.setdefault((group.backbone, line["aggr"]), empty)
                 cell = {**line[fact], "n": line["n"], "failed": line["failed"]}
                 row["cells"][sets.index(group.data)] = cell
     task, metric = paper_heading(number)
+    order = sorted(rows, key=lambda method: (BACKBONES.index(method[0]), aggr_rank(method[1])))
     return {
         "title": f"Table {number}: {task}",
         "metric": metric,
@@ -145,10 +138,7 @@ def _matrix(name: str, number: int, fact: str, listed: Sequence[RunGroup]) -> di
         "sets": sets,
         "open": number != 3,
         "note": PPI_GO if "ppi-go" in sets else "",
-        "rows": [
-            rows[method]
-            for method in sorted(rows, key=lambda m: (BACKBONES.index(m[0]), aggr_rank(m[1])))
-        ],
+        "rows": [rows[method] for method in order],
     }
 
 
@@ -157,16 +147,13 @@ def _tables(listed: Sequence[RunGroup]) -> list[tuple[str, int, list[RunGroup]]]
     on the paper's kind of splits is taken, or else the one with most runs."""
     found: dict[tuple[str, int], dict[tuple[str, str], RunGroup]] = {}
     for group in listed:
-        number = group.paper_table
-        if number is not None and group.backbone in BACKBONES:
-            own = found.setdefault((group.settings_name, number), {})
+        if group.paper_table is not None and group.backbone in BACKBONES:
+            own = found.setdefault((group.settings_name, group.paper_table), {})
             before = own.setdefault((group.data, group.backbone), group)
-            own[group.data, group.backbone] = max(before, group, key=_weight)
+            own[group.data, group.backbone] = max(
+                (before, group), key=lambda one: (one.split == SCHEMES.get(one.data), len(one.rows))
+            )
     return [(name, number, list(own.values())) for (name, number), own in found.items()]
-
-
-def _weight(group: RunGroup) -> tuple[bool, int]:
-    return group.split == SCHEMES.get(group.data), len(group.rows)
 
 
 def sentences(listed: Sequence[RunGroup], headings: Sequence[str]) -> list[dict[str, str]]:
@@ -181,15 +168,12 @@ def sentences(listed: Sequence[RunGroup], headings: Sequence[str]) -> list[dict[
         claimed = claims(number, [one for one in comparisons if one.lines])
         if len(own) > 1 and claimed:
             counted |= {id(group) for group in own}
-            found.append(
-                {
-                    "about": f"Table {number}, settings {name}",
-                    "text": summary(claimed, caveat=False),
-                }
-            )
+            about = f"Table {number}, settings {name}"
+            found.append({"about": about, "text": summary(claimed, caveat=False)})
     rest = [pair for pair in zip(listed, headings, strict=True) if id(pair[0]) not in counted]
     # A baseline that was run alone has nothing to say where others are compared.
-    rest = [pair for pair in rest if _compares(pair[0])] or ([] if found else rest)
+    compared = [p for p in rest if any(x.paired is not None for x in p[0].comparison.lines)]
+    rest = compared or ([] if found else rest)
     for group, heading in rest[:SUMMARISED]:
         found.append({"about": heading, "text": findings(group.comparison)})
     more = len(rest) - SUMMARISED
@@ -201,15 +185,8 @@ def sentences(listed: Sequence[RunGroup], headings: Sequence[str]) -> list[dict[
     return found
 
 
-def _compares(group: RunGroup) -> bool:
-    return any(line.paired is not None for line in group.comparison.lines)
-
-
 def _in_paper(group: RunGroup) -> Comparison:
     r"""The comparison without the aggregators that the paper does not compare."""
-    kept = [
-        line
-        for line in group.comparison.lines
-        if line.paired is not None and math.isfinite(group.paper_gain(line.aggr))
-    ]
+    lines = [line for line in group.comparison.lines if line.paired is not None]
+    kept = [line for line in lines if math.isfinite(group.paper_gain(line.aggr))]
     return dataclasses.replace(group.comparison, lines=kept)

@@ -6,7 +6,8 @@ import base64
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,19 +18,11 @@ from markupsafe import Markup
 from meanmax.data.files import write_text
 from meanmax.names import SPLIT_SCHEMES
 from meanmax.study.paper.result_tables import PPI_GO, paper_counts
-from meanmax.study.report.charts import charts, depths
+from meanmax.study.report.charts import charts, depths, scatters
 from meanmax.study.report.embeddings import LabelSource, NodeLabels, size_text
 from meanmax.study.report.evidence import Evidence
-from meanmax.study.report.groups import (
-    PLACE,
-    Comparisons,
-    RunGroup,
-    distinguish,
-    groups,
-    setting,
-)
+from meanmax.study.report.groups import PLACE, Comparisons, RunGroup, distinguish, groups, setting
 from meanmax.study.report.overview import all_differences, forest, matrices, sentences
-from meanmax.study.report.scatter import scatters
 from meanmax.study.runs.machine import package_version
 from meanmax.study.runs.row import Row
 from meanmax.study.stats.comparison import BASELINE, CAVEAT, findings
@@ -52,40 +45,20 @@ def write_report(
     store: Path,
     out: Path | None = None,
     *,
-    title: str | None = None,
-    settings_name: str | None = None,
     datasets: Iterable[Dataset] = (),
     data_dir: Path | None = None,
-    tsne: bool = False,
-    comparisons: Comparisons | None = None,
+    **options: Any,
 ) -> Path:
-    r"""Writes the page of a store or of exported rows, and returns its file.
+    r"""Writes the page of a store's folder or of exported rows, and returns its file; without
+    :obj:`out` it is :obj:`report.html` in that folder or beside the exported file.
 
-    Args:
-        store (Path): The folder of the runs, or a file they were exported to.
-        out (Path, optional): The file of the page. (default: :obj:`report.html` in the store's
-            folder, or beside the exported file)
-        title (str, optional): The heading. (default: the data sets)
-        settings_name (str, optional): Only runs of this settings file. (default: :obj:`None`)
-        datasets (iterable, optional): Loaded data sets, which give the points of embeddings their
-            classes and names. Named data sets on disk are found without.
-        data_dir (Path, optional): Where to look for named data sets first.
-        tsne (bool, optional): Whether to compute t-SNE of embeddings where it is not cached,
-            which takes up to a minute for each. (default: :obj:`False`)
-        comparisons (mapping, optional): Comparisons that were computed before, by the keys of
-            their rows.
+    Loaded data sets give the points of embeddings their classes and names. Named data sets are also
+    found on disk, first in :obj:`data_dir`. Further options are those of :func:`content`.
     """
     store = Path(store)
-    shown = content(
-        Evidence.of(store, tolerant=True),
-        title=title,
-        settings_name=settings_name,
-        labels=LabelSource(datasets, data_dir),
-        tsne=tsne,
-        comparisons=comparisons,
-    )
-    folder = store if store.is_dir() else store.parent
-    path = folder / DEFAULT_NAME if out is None else Path(out)
+    labels = LabelSource(datasets, data_dir)
+    shown = content(Evidence.of(store, tolerant=True), labels=labels, **options)
+    path = (store if store.is_dir() else store.parent) / DEFAULT_NAME if out is None else Path(out)
     with reported(path):
         write_text(path, render(shown))
     return path
@@ -100,40 +73,53 @@ def content(
     tsne: bool = False,
     comparisons: Comparisons | None = None,
 ) -> dict[str, Any]:
-    r"""Everything that the page shows, as plain values; arguments as in :func:`write_report`."""
+    r"""Everything that the page shows, as plain values.
+
+    Args:
+        evidence (Evidence): The runs.
+        title (str, optional): The heading. (default: the data sets)
+        settings_name (str, optional): Only runs of this settings file. (default: :obj:`None`)
+        labels (LabelSource, optional): Classes and names of nodes. (default: data sets on disk)
+        tsne (bool, optional): Whether to compute t-SNE of embeddings where it is not cached,
+            which takes up to a minute for each. (default: :obj:`False`)
+        comparisons (mapping, optional): Comparisons that were computed before, by the keys of
+            their rows.
+    """
     labels = labels or LabelSource()
     listed = groups(evidence.rows, settings_name, comparisons)
     headings = distinguish(listed, [group.heading for group in listed])
     rows = list({row.key: row for group in listed for row in group.rows}.values())
     scattered = scatters(listed, evidence, labels, compute=tsne)
-    sections = [
-        {
-            "id": f"comparison-{number + 1}",
-            "heading": heading,
-            "open": len(listed) <= OPEN or number == 0,
-            "verdict": findings(group.comparison) if len(listed) > 1 else "",
-            **_section(group, evidence),
-            "scatter": scatter,
-        }
-        for number, (group, heading, scatter) in enumerate(
-            zip(listed, headings, scattered, strict=True)
-        )
-    ]
+    statuses = [row.status for row in rows]
+    # Times to the minute, of which the first and the last are shown.
+    times = sorted(row.finished[:16].replace("T", " ") for row in rows if row.finished)
     return {
         "title": title or _title(rows),
         "counts": {
             "runs": len(rows),
-            "failed": sum(row.status != "ok" for row in rows),
-            "diverged": sum(row.status == "diverged" for row in rows),
+            "failed": len(rows) - statuses.count("ok"),
+            "diverged": statuses.count("diverged"),
         },
-        "finished": _span(rows),
+        "finished": " to ".join(dict.fromkeys(times[:1] + times[-1:])),
         "sentences": sentences(listed, headings),
         "caveat": "" if all(group.comparison.one_split for group in listed) else CAVEAT,
         "data": _data(rows, labels),
         "matrices": matrices(listed),
         "forests": all_differences(listed),
         "depths": depths(rows),
-        "sections": sections,
+        "sections": [
+            {
+                "id": f"comparison-{place + 1}",
+                "heading": heading,
+                "open": len(listed) <= OPEN or place == 0,
+                "verdict": findings(group.comparison) if len(listed) > 1 else "",
+                **_section(group, evidence),
+                "scatter": scatter,
+            }
+            for place, (group, heading, scatter) in enumerate(
+                zip(listed, headings, scattered, strict=True)
+            )
+        ],
         "machine": _machine(rows),
         "problems": sorted(set(evidence.problems.values())),
         "settings": settings_name,
@@ -164,20 +150,16 @@ def _section(group: RunGroup, evidence: Evidence) -> dict[str, Any]:
 
 
 def _notes(group: RunGroup) -> list[str]:
-    found, own = [], group.lines
+    found = []
     if BASELINE not in group.aggrs:
         found.append(
             "The baseline, the backbone's own aggregation ('none'), was not run: there is nothing "
             "to compare with."
         )
-    short = [f"{line['aggr']} {line['missing']}" for line in own if line["missing"] > 0]
-    if short:
+    if short := [f"{x['aggr']} {x['missing']}" for x in group.lines if x["missing"] > 0]:
         found.append(f"Not on all splits yet; missing runs: {', '.join(short)}.")
-    single = [line["aggr"] for line in own if line["n"] == 1]
-    if single:
-        found.append(
-            f"A single run says nothing about the spread over splits: {', '.join(single)}."
-        )
+    if single := ", ".join(line["aggr"] for line in group.lines if line["n"] == 1):
+        found.append(f"A single run says nothing about the spread over splits: {single}.")
     return [*found, PPI_GO] if group.data == "ppi-go" else found
 
 
@@ -186,26 +168,22 @@ def _data(rows: Sequence[Row], labels: LabelSource) -> list[dict[str, Any]]:
     found = []
     for data, data_hash in dict.fromkeys((row.data, row.data_hash) for row in rows):
         own = [row for row in rows if (row.data, row.data_hash) == (data, data_hash)]
-        nodes = labels.known.get(data_hash)
-        splits = Counter(split for split, _ in {(row.split, row.split_seed) for row in own})
+        nodes, counts = labels.known.get(data_hash), paper_counts(data)
+        size = f"{size_text(counts)} (the paper's Table 1)" if counts else ""
+        splits = Counter(split for split, _ in dict.fromkeys((r.split, r.split_seed) for r in own))
         found.append(
             {
                 "name": data,
                 "hash": data_hash,
-                "size": nodes.size if isinstance(nodes, NodeLabels) else _paper_size(data),
+                "size": nodes.size if isinstance(nodes, NodeLabels) else size,
                 "runs": len(own),
                 "splits": [
-                    {"scheme": split, "count": splits[split], "means": SPLIT_SCHEMES.get(split, "")}
-                    for split in dict.fromkeys(row.split for row in own)
+                    {"scheme": split, "count": count, "means": SPLIT_SCHEMES.get(split, "")}
+                    for split, count in splits.items()
                 ],
             }
         )
     return found
-
-
-def _paper_size(data: str) -> str:
-    counts = paper_counts(data)
-    return "" if counts is None else f"{size_text(counts)} (the paper's Table 1)"
 
 
 def _title(rows: Sequence[Row]) -> str:
@@ -217,31 +195,18 @@ def _title(rows: Sequence[Row]) -> str:
 
 def _machine(rows: Sequence[Row]) -> list[dict[str, Any]]:
     r"""Versions, processor, threads and commit; each value with the number of its runs."""
-    facts: dict[str, Callable[[Row], str]] = {
-        "processor": lambda row: row.cpu or "unknown",
-        "threads of a run": lambda row: str(row.threads),
-        "machine": lambda row: "idle" if row.alone else "shared with other work",
-        "commit": lambda row: row.commit or "unknown",
+    facts = {
+        "processor": [row.cpu or "unknown" for row in rows],
+        "threads of a run": [str(row.threads) for row in rows],
+        "machine": ["idle" if row.alone else "shared with other work" for row in rows],
+        "commit": [row.commit or "unknown" for row in rows],
     }
     for name in sorted({name for row in rows for name in row.versions}):
-        facts[name] = lambda row, name=name: row.versions.get(name, "unknown")  # type: ignore[misc]
+        facts[name] = [row.versions.get(name, "unknown") for row in rows]
     return [
-        {
-            "fact": fact,
-            "values": [
-                {"text": text, "runs": runs} for text, runs in Counter(map(of, rows)).most_common()
-            ],
-        }
-        for fact, of in facts.items()
+        {"fact": fact, "values": [{"text": t, "runs": n} for t, n in Counter(own).most_common()]}
+        for fact, own in facts.items()
     ]
-
-
-def _span(rows: Sequence[Row]) -> str:
-    r"""When the runs were finished, in UTC to the minute."""
-    times = sorted(row.finished[:16].replace("T", " ") for row in rows if row.finished)
-    if not times:
-        return ""
-    return times[0] if times[0] == times[-1] else f"{times[0]} to {times[-1]}"
 
 
 def render(shown: dict[str, Any]) -> str:
@@ -259,11 +224,14 @@ def render(shown: dict[str, Any]) -> str:
     )
     environment.globals["few"] = FEW
     environment.filters |= {"number": number, "signed": signed, "p_value": p_value}
-    style = "\n".join(map(_part, STYLES))
-    script = "\n".join(['"use strict";', *map(_part, SCRIPTS)])
+    folder = files("meanmax.study.report") / "templates"
+    texts = {name: (folder / name).read_text("utf-8") for name in STYLES + SCRIPTS}
+    style = "\n".join(texts[name] for name in STYLES)
+    script = "\n".join(['"use strict";', *(texts[name] for name in SCRIPTS)])
+    version = package_version("meanmax")
     # Only what the scripts draw; all else is in the HTML.
     keys = ("id", "charts", "scatter")
-    parts = [*shown["sections"], *([shown["depths"]] if shown["depths"] else [])]
+    parts = [part for part in (*shown["sections"], shown["depths"]) if part]
     drawn = [{key: part[key] for key in keys if key in part} for part in parts]
     return environment.get_template("page.html").render(
         **shown,
@@ -272,7 +240,8 @@ def render(shown: dict[str, Any]) -> str:
         policy=f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
         "img-src data:; base-uri 'none'; form-action 'none'",
         embedded=embedded({"sections": drawn}),
-        version=_version(),
+        # A checkout need not be installed.
+        version=f" {version}" if version[:1].isdigit() else "",
     )
 
 
@@ -289,14 +258,12 @@ def embedded(value: Any) -> Markup:
     return Markup(text)
 
 
-def number(value: float | None, places: int = 2) -> str:
+def number(value: float | None, places: int = 2, sign: str = "") -> str:
     r"""A number with a fixed number of decimals; a dash for none."""
-    return "–" if value is None else f"{value:.{places}f}".replace("-", "−")
+    return "–" if value is None else f"{value:{sign}.{places}f}".replace("-", "−")
 
 
-def signed(value: float | None, places: int = 2) -> str:
-    r"""A number with its sign; a dash for none."""
-    return "–" if value is None else f"{value:+.{places}f}".replace("-", "−")
+signed = partial(number, sign="+")
 
 
 def p_value(value: float | None) -> str:
@@ -304,15 +271,6 @@ def p_value(value: float | None) -> str:
     if value is None:
         return "–"
     return "< 0.001" if value < 0.001 else f"{value:.2g}"
-
-
-def _version() -> str:
-    found = package_version("meanmax")
-    return f" {found}" if found[:1].isdigit() else ""  # a checkout need not be installed
-
-
-def _part(name: str) -> str:
-    return files("meanmax.study.report").joinpath("templates", name).read_text("utf-8")
 
 
 def _hash(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from matplotlib.text import Text
 
-from meanmax.study.report.figures import FIGURES
+from meanmax.study.report.figures.request import FIGURES
 
 
 def draw(name, evidence, request=None):

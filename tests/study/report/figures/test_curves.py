@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from meanmax.study.report.evidence import Evidence, completed_runs
-from meanmax.study.report.figures import (
+from meanmax.study.report.figures.request import (
     FigureRequest,
     NothingToShow,
 )
@@ -58,3 +58,11 @@ def test_the_parameter_is_the_median_over_heads_and_splits(tmp_path):
     low, high = (edge(axes.collections[0].get_paths()[0].vertices[:, 1]) for edge in (min, max))
     assert (low, high) == pytest.approx((1.0, 1.7))
     assert {"p", "α", "γ"} <= {text.get_text() for text in axes.texts}
+
+
+def test_the_path_runs_from_mean_to_max():
+    (axes,) = draw("path", Evidence()).axes
+    for line in axes.lines[:3]:
+        height = line.get_ydata()
+        assert height[0] == pytest.approx(0.425, abs=1e-5)
+        assert 1.8 < height[-1] <= 2.0

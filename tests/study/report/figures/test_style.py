@@ -1,6 +1,6 @@
 from meanmax.study.paper.depth import overrides
 from meanmax.study.report.evidence import Evidence
-from meanmax.study.report.figures import (
+from meanmax.study.report.figures.request import (
     FigureRequest,
 )
 from tests.study.rows import row

@@ -4,7 +4,7 @@ import pytest
 
 from meanmax.data import loading
 from meanmax.study.report.evidence import Evidence
-from meanmax.study.report.figures import (
+from meanmax.study.report.figures.request import (
     FigureRequest,
     NothingToShow,
     pictures,

@@ -52,8 +52,7 @@ def depth(evidence: Evidence, request: FigureRequest) -> Figure:
     for axes, (data, points) in zip(grid, found.items(), strict=True):
         shared = comparable(points)
         _draw_depths(axes, shared, request.aggrs)
-        counts = style.count_text(len(point.scores) for point in shared)
-        style.title(axes, f"{style.data_name(data)}, {counts}")
+        style.title(axes, data, (len(point.scores) for point in shared))
         style.labels(axes, "layers", "test accuracy, %" if axes is grid[0] else "")
     style.heading(
         figure,
@@ -69,19 +68,16 @@ def depth(evidence: Evidence, request: FigureRequest) -> Figure:
 def _draw_depths(axes: Axes, points: list[Depth], aggrs: tuple[str, ...]) -> None:
     for aggr in aggrs:
         own = [point for point in points if point.aggr == aggr and point.scores]
-        layers = np.array([point.layers for point in own])
-        drawn = style.method_style(aggr)
-        low = [min(point.scores) for point in own]
-        high = [max(point.scores) for point in own]
-        axes.fill_between(layers, low, high, color=drawn.colour, alpha=0.13, linewidth=0)
-        axes.plot(
-            layers,
+        style.band(
+            axes,
+            aggr,
+            [point.layers for point in own],
+            [min(point.scores) for point in own],
             [point.mean for point in own],
-            drawn.line,
-            color=drawn.colour,
-            marker=drawn.marker,
+            [max(point.scores) for point in own],
+            alpha=0.13,
+            marker=style.method_style(aggr).marker,
             markersize=4,
-            linewidth=1.4,
         )
     axes.set_xticks(DEPTHS)
     axes.set_xlim(min(DEPTHS) - 0.4, max(DEPTHS) + 0.4)
@@ -92,10 +88,8 @@ def _draw_depths(axes: Axes, points: list[Depth], aggrs: tuple[str, ...]) -> Non
 
 def _depth_notes(found: dict[str, list[Depth]], request: FigureRequest) -> str:
     r"""Unsuccessful runs, and missing ones with the command that makes them."""
-    notes = []
     failed = sum(point.failed for points in found.values() for point in points)
-    if failed:
-        notes.append(f"{failed} unsuccessful runs are left out.")
+    notes = [f"{failed} unsuccessful runs are left out."] if failed else []
     wanted = len(DEPTHS) * len(request.aggrs) * SPLITS
     short = {
         name: wanted - sum(min(SPLITS, len(p.scores) + p.failed) for p in points)
@@ -131,17 +125,13 @@ def maxness(evidence: Evidence, request: FigureRequest) -> Figure:
     found = {data: _maxness(request.selected(evidence, data), request) for data in request.data}
     shown = {data: own for data, own in found.items() if own}
     if not shown:
-        raise request.missing(
-            evidence,
-            f"there are no runs of {name} on {', '.join(request.data)} with {request.settings}",
-        )
+        raise request.missing(evidence, f"runs of {name} on")
     figure, grid = style.panels(len(shown), share=True)
     there = {aggr for own in shown.values() for aggr, _ in own}
     aggrs = [aggr for aggr in request.aggrs if aggr in there]
     for axes, (data, own) in zip(grid, shown.items(), strict=True):
         _draw_maxness(axes, own, aggrs)
-        counts = style.count_text(len(values) for values in own.values())
-        style.title(axes, f"{style.data_name(data)}, {counts}")
+        style.title(axes, data, map(len, own.values()))
         first = axes.get_subplotspec().is_first_col()  # type: ignore[union-attr]
         style.labels(axes, "", "maxness" if first else "")
     style.heading(
@@ -171,15 +161,8 @@ def _draw_maxness(axes: Axes, own: dict[tuple[str, int], list[float]], aggrs: li
         place = layer + 1 + (aggrs.index(aggr) - (len(aggrs) - 1) / 2) * step
         # Equal values lie beside each other, always in the same places.
         beside = np.linspace(-0.3, 0.3, len(values)) * step if len(values) > 1 else np.zeros(1)
-        axes.plot(
-            place + beside,
-            values,
-            drawn.marker,
-            color=drawn.colour,
-            markersize=3,
-            alpha=0.6,
-            markeredgewidth=0,
-        )
+        (dots,) = axes.plot(place + beside, values, drawn.marker, color=drawn.colour, alpha=0.6)
+        dots.set(markersize=3, markeredgewidth=0)
         middle = float(np.median(values))
         ends = [place - 0.42 * step, place + 0.42 * step]
         axes.plot(ends, [middle, middle], color=drawn.colour, linewidth=1.6)

@@ -1,4 +1,4 @@
-r"""Training loss and learned parameters against epoch."""
+r"""Training loss and learned parameters against epoch, and the path from mean to max."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -16,12 +17,14 @@ from meanmax.study.report.figures.request import FigureRequest
 from meanmax.study.stats.cells import Selected
 
 NOTE = "Each epoch counts the runs that are still training, until half of them have stopped."
-SYMBOLS = {"p": "p", "alpha": "α", "gamma": "γ"}
+SYMBOLS = {"alpha": "α", "gamma": "γ"}
+NEIGHBOURS = [-1.0, 0.2, 0.5, 2.0]
+LOWEST = -1.5
 
 
 def losses(evidence: Evidence, request: FigureRequest) -> Figure:
     r"""The training loss of each method, the median over splits with the quartiles as a band."""
-    backbone = request.backbones[0]
+    backbone = style.backbone_name(request.backbones[0])
     shown, notes = {}, []
     for name in request.data:
         chosen = request.selected(evidence, name)
@@ -29,27 +32,18 @@ def losses(evidence: Evidence, request: FigureRequest) -> Figure:
             shown[name] = found
             notes += chosen.notes
     if not shown:
-        raise request.missing(
-            evidence,
-            f"there are no training curves of {style.backbone_name(backbone)} on "
-            f"{', '.join(request.data)} with {request.settings}",
-            *request.artefacts(evidence),
-        )
+        options = request.artefacts(evidence)
+        raise request.missing(evidence, f"training curves of {backbone} on", *options)
     figure, grid = style.panels(len(shown))
     for axes, (name, found) in zip(grid, shown.items(), strict=True):
         for aggr, (_, band) in found.items():
-            drawn = style.method_style(aggr)
-            axes.fill_between(
-                band.epoch, band.low, band.high, color=drawn.colour, alpha=0.18, linewidth=0
-            )
-            axes.plot(band.epoch, band.middle, drawn.line, color=drawn.colour, linewidth=1.4)
+            style.band(axes, aggr, *band, alpha=0.18)
         _logarithmic(axes)
-        counts = style.count_text(n for n, _ in found.values())
-        style.title(axes, f"{style.data_name(name)}, {counts}")
+        style.title(axes, name, (n for n, _ in found.values()))
         style.labels(axes, "epoch", "training loss" if axes is grid[0] else "")
     style.heading(
         figure,
-        f"{style.backbone_name(backbone)}: training loss against epoch, {request.settings}",
+        f"{backbone}: training loss against epoch, {request.settings}",
         f"Line: median over n splits; band: quartiles. The loss is measured with dropout. {NOTE} "
         + " ".join([*notes, style.missing_note(request.data, shown)]),
         style.handles(a for a in request.aggrs if any(a in found for found in shown.values())),
@@ -93,23 +87,21 @@ def parameter(evidence: Evidence, request: FigureRequest) -> Figure:
     Where a layer has several values (one for each head or channel), lines are medians over them
     and a band shows from the least to the largest.
     """
-    backbone = request.backbones[0]
+    backbone = style.backbone_name(request.backbones[0])
     found = {name: _parameters(evidence, request, name) for name in request.data}
     shown = {name: own for name, own in found.items() if own}
     if not shown:
-        why = "" if evidence.folder else " (an exported file holds no parameters by epoch)"
         raise request.missing(
             evidence,
-            f"there are no learned parameters of {style.backbone_name(backbone)} on "
-            f"{', '.join(request.data)} with {request.settings}{why}",
+            f"learned parameters of {backbone} on",
             *request.artefacts(evidence),
+            why="" if evidence.folder else " (an exported file holds no parameters by epoch)",
         )
     figure, grid = style.panels(len(shown))
     for axes, (name, own) in zip(grid, shown.items(), strict=True):
         for one in own:
             _draw_parameter(axes, one, layered=len({other.layer for other in own}) > 1)
-        counts = style.count_text(len(one.runs) for one in own)
-        style.title(axes, f"{style.data_name(name)}, {counts}")
+        style.title(axes, name, (len(one.runs) for one in own))
         style.labels(axes, "epoch", "learned parameter")
         axes.margins(x=0.02)
     everything = [one for own in shown.values() for one in own]
@@ -119,7 +111,7 @@ def parameter(evidence: Evidence, request: FigureRequest) -> Figure:
         faint = "the median over heads or channels of one split; band: all of them. "
     style.heading(
         figure,
-        f"{style.backbone_name(backbone)}: the learned parameter over epochs, {request.settings}",
+        f"{backbone}: the learned parameter over epochs, {request.settings}",
         f"Faint: {faint}Bold: median over n splits. {NOTE} "
         + style.missing_note(request.data, shown),
         style.handles(a for a in request.aggrs if a in {one.aggr for one in everything}),
@@ -161,3 +153,42 @@ def _draw_parameter(axes: Axes, one: ParameterRuns, *, layered: bool) -> None:
         color=drawn.colour,
         fontsize=style.SIZE - 1 if layered else style.SIZE + 1,
     )
+
+
+def path(evidence: Evidence | None = None, request: FigureRequest | None = None) -> Figure:
+    r"""Three aggregates of four neighbours with equal weights, which rise from their mean to their
+    maximum as the parameter grows.
+    """
+    import torch
+
+    from meanmax.functional import lp, polynomial, softmax
+    from meanmax.graph import Graph
+
+    count = len(NEIGHBOURS)
+    edges = torch.tensor([list(range(count)), [count] * count])
+    graph = Graph.from_edge_index(edges, num_nodes=count + 1, normalize="row")
+    # The node itself is no neighbour; its value, below all of them, is the minimum.
+    x = torch.tensor([*NEIGHBOURS, LOWEST]).unsqueeze(1)
+    figure = Figure(figsize=(7, 3.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    grid = torch.logspace(0, 2, 200)
+    for name, rule, lowest, symbol in (
+        ("lp", lp, 1.0, "$p$"),
+        ("poly", polynomial, 0.0, r"$1 + \alpha$"),
+        ("softmax", softmax, 0.0, r"$1 + \gamma$"),
+    ):
+        label, colour, line, _ = style.method_style(name)
+        out = [rule(x, graph, float(t) - 1 + lowest)[-1].item() for t in grid]
+        axes.plot(grid, out, line, color=colour, label=f"{label}, {symbol}", linewidth=2)
+    for value in NEIGHBOURS:
+        axes.plot([0.87], [value], "o", color="0.3", clip_on=False)
+    for word, height in (("mean", sum(NEIGHBOURS) / count), ("max", max(NEIGHBOURS))):
+        axes.axhline(height, color="0.6", linewidth=1, linestyle=":")
+        axes.text(105, height, word, va="center", color="0.3")
+    axes.set(xscale="log", xlim=(0.87, 100))
+    axes.set_xlabel("parameter (each shifted so that the path begins at 1)")
+    axes.set_ylabel("aggregate of the four neighbours (dots)")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, loc="lower right")
+    return figure

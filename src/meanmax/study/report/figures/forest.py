@@ -25,11 +25,8 @@ def forest(evidence: Evidence, request: FigureRequest) -> Figure:
     listed = {name: _claims(evidence, request, name) for name in request.data}
     shown = {name: own for name, own in listed.items() if own}
     if not shown:
-        raise request.missing(
-            evidence,
-            f"there are no runs of an aggregator and its baseline on the same splits of "
-            f"{', '.join(request.data)} with {request.settings}",
-        )
+        what = "runs of an aggregator and its baseline on the same splits of"
+        raise request.missing(evidence, what)
     everything = [claim for own in shown.values() for claim in own]
     there = {(claim.backbone, claim.aggr) for claim in everything}
     methods = [(b, a) for b in request.backbones for a in request.aggrs if (b, a) in there]
@@ -43,8 +40,7 @@ def forest(evidence: Evidence, request: FigureRequest) -> Figure:
     places = _places(methods)
     for axes, (name, own) in zip(grid, shown.items(), strict=True):
         _draw(axes, own, places)
-        counts = style.count_text(claim.paired.n for claim in own)
-        style.title(axes, f"{style.data_name(name)}, {counts}")
+        style.title(axes, name, (claim.paired.n for claim in own))
     names = [f"{style.backbone_name(b)}, {style.method_style(a).label}" for b, a in methods]
     grid[0].set_yticks([places[method] for method in methods], names)
     grid[0].set_ylim(max(places.values()) + 0.7, min(places.values()) - 0.7)

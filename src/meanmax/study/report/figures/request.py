@@ -18,6 +18,7 @@ from meanmax.data.files import replacing
 from meanmax.study.paper.result_tables import AGGRS, BACKBONES, SETS
 from meanmax.study.report.embeddings import LabelSource
 from meanmax.study.report.evidence import Evidence, completed_runs
+from meanmax.study.report.groups import PPI, option_text
 from meanmax.study.settings.settings import NAMES
 from meanmax.study.stats.cells import Selected
 from meanmax.study.store.store import DEFAULT_STORE, reported
@@ -36,15 +37,9 @@ class NothingToShow(Exception):  # noqa: N818 - missing runs are no error
 class FigureRequest:
     r"""What to show. Empty fields are filled in by :meth:`completed` before a figure is drawn.
 
-    Args:
-        data (tuple): The data sets, by their names in rows.
-        backbones (tuple): The backbones.
-        aggrs (tuple): The aggregators, the baseline first.
-        settings_name (str, optional): The settings file.
-        overrides (mapping): Settings that win over the file's.
-        data_dir (Path, optional): Where to look for data first.
-        sources (mapping): The paths of user's own graphs, by their names in rows.
-        labels (LabelSource, optional): Classes of nodes, shared by all figures of a command.
+    Data sets have their names in rows; :obj:`sources` has the paths of the user's own graphs by
+    these names, and :obj:`data_dir` is searched for data first. The baseline is the first of the
+    aggregators, overrides win over the settings file, and all figures of a command share labels.
     """
 
     data: tuple[str, ...] = ()
@@ -90,11 +85,10 @@ class FigureRequest:
         own = kind.backbones if data == kind.data else [b for b in kind.backbones if b in there]
         backbones = self.backbones or _held(own or kind.backbones, there)
         counts = Counter(row.settings_name for row in rows if row.backbone in backbones)
-        settings = self.settings_name
-        if settings is None:
-            settings = PUBLISHED
-            if counts and PUBLISHED not in counts and not kind.published:
-                settings = counts.most_common(1)[0][0]
+        settings = PUBLISHED
+        if counts and PUBLISHED not in counts and not kind.published:
+            settings = counts.most_common(1)[0][0]
+        settings = self.settings_name or settings
         return replace(self, data=data, backbones=backbones, settings_name=settings)
 
     def selected(self, evidence: Evidence, data: str, scheme: str | None = None) -> Selected:
@@ -104,57 +98,53 @@ class FigureRequest:
 
     def command(self, evidence: Evidence, *more: str) -> str:
         r"""The command that makes the runs."""
-        return " && ".join(
-            shlex.join([*words, *more, *self._options(evidence, settings, store)])
-            for words, settings, store in self._commands()
-        )
-
-    def missing(self, evidence: Evidence, what: str, *more: str) -> NothingToShow:
-        r"""The error that says what is missing, and the command that makes it."""
-        own = {row.settings_name for row in evidence.rows if row.data in self.data}
-        others = [name for name in NAMES if name in own - {self.settings_name}]
-        there = "".join(f"; there are runs with --settings {name}" for name in others)
-        command = self.command(evidence, *more)
-        return NothingToShow(f"{what}; this command makes them: {command}{there}")
-
-    def artefacts(self, evidence: Evidence) -> list[str]:
-        r"""The option that repeats runs whose rows are there without an artefact."""
-        chosen = [self.selected(evidence, name) for name in self.data]
-        there = any(
-            completed_runs(c, b, a) for c in chosen for b in self.backbones for a in self.aggrs
-        )
-        return ["--artefacts"] if there and evidence.folder is not None else []
-
-    @property
-    def settings(self) -> str:
-        r"""The settings, for a title."""
-        changed = "".join(f", {name}={_text(x)}" for name, x in self.overrides.items())
-        return f"{self.settings_name} settings{changed}"
-
-    def _commands(self) -> list[tuple[list[str], str, str]]:
-        r"""Words, their default settings, and the option for the store."""
-        found = []
-        ppi = [name for name in self.data if name in ("ppi", "ppi-go")]
+        ppi = [name for name in self.data if name in PPI]
         tabled = [name for name in self.data if name in CATALOG and name not in ppi]
+        found = []
         for table, names in (("table2", tabled), ("table4", ppi)):
             if names:
                 words = ["meanmax", "reproduce", table, "--data", ",".join(names)]
                 words += ["--backbone", ",".join(self.backbones)]
                 found.append((words, PUBLISHED, "--store"))
         for name in self.data:
-            if name not in CATALOG:
-                for backbone in self.backbones:
-                    words = ["meanmax", "compare", "--data", self.sources.get(name, name)]
-                    found.append(([*words, "--backbone", backbone], "default", "--out"))
-        return found
+            for backbone in self.backbones if name not in CATALOG else ():
+                words = ["meanmax", "compare", "--data", self.sources.get(name, name)]
+                found.append(([*words, "--backbone", backbone], "default", "--out"))
+        commands = []
+        for words, default, store in found:
+            words += more
+            if self.settings_name not in (None, default):
+                words += ["--settings", str(self.settings_name)]
+            for name, value in self.overrides.items():
+                words += ["--set", f"{name}={option_text(value)}"]
+            commands.append(shlex.join(words + store_option(evidence, store)))
+        return " && ".join(commands)
 
-    def _options(self, evidence: Evidence, default: str, store: str) -> list[str]:
-        words = []
-        if self.settings_name not in (None, default):
-            words += ["--settings", str(self.settings_name)]
-        for name, value in self.overrides.items():
-            words += ["--set", f"{name}={_text(value)}"]
-        return words + store_option(evidence, store)
+    def missing(self, evidence: Evidence, what: str, *more: str, why: str = "") -> NothingToShow:
+        r"""The error that says what is missing on the data sets, and the command that makes it."""
+        own = {row.settings_name for row in evidence.rows if row.data in self.data}
+        others = [name for name in NAMES if name in own - {self.settings_name}]
+        there = "".join(f"; there are runs with --settings {name}" for name in others)
+        return NothingToShow(
+            f"there are no {what} {', '.join(self.data)} with {self.settings}{why}; this command "
+            f"makes them: {self.command(evidence, *more)}{there}"
+        )
+
+    def artefacts(self, evidence: Evidence) -> list[str]:
+        r"""The option that repeats runs whose rows are there without an artefact."""
+        there = any(
+            completed_runs(chosen, backbone, aggr)
+            for chosen in (self.selected(evidence, name) for name in self.data)
+            for backbone in self.backbones
+            for aggr in self.aggrs
+        )
+        return ["--artefacts"] if there and evidence.folder is not None else []
+
+    @property
+    def settings(self) -> str:
+        r"""The settings, for a title."""
+        changed = "".join(f", {name}={option_text(x)}" for name, x in self.overrides.items())
+        return f"{self.settings_name} settings{changed}"
 
 
 def store_option(evidence: Evidence, option: str) -> list[str]:
@@ -175,23 +165,14 @@ def _name(source: str, there: Container[str]) -> str:
     return next((name for name in names if name in there), source)
 
 
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) or value is None else str(value)
-
-
 @dataclass(frozen=True)
 class FigureKind:
-    r"""A kind of figure.
+    r"""A kind of figure: what it shows, in a line, the module and the function that draw it, and
+    its own backbones and data sets.
 
-    Args:
-        what (str): What it shows, in a line.
-        function (str): The module and the function that draw it.
-        backbones (tuple): Its own backbones.
-        data (tuple): Its own data sets.
-        picture (str): What has a picture of its own: :obj:`"backbone"`; :obj:`"data"` for each
-            backbone with a data set of its own; :obj:`"all"` for one picture of everything.
-        published (bool): Whether it shows runs with published settings only.
-        needs_runs (bool): Whether it is made from runs.
+    :obj:`picture` says what has a picture of its own: :obj:`"backbone"`; :obj:`"data"` for each
+    backbone with a data set of its own; :obj:`"all"` for one picture of everything. A
+    :obj:`published` figure shows runs with published settings only.
     """
 
     what: str
@@ -240,7 +221,7 @@ FIGURES = {
         SETS,
         picture="all",
     ),
-    "path": FigureKind("the path from mean to max", "path.path", picture="all", needs_runs=False),
+    "path": FigureKind("the path from mean to max", "curves.path", picture="all", needs_runs=False),
 }
 r"""Every figure there is."""
 
@@ -255,39 +236,32 @@ def pictures(
         ['tsne-gcn-photo', 'tsne-gat-computers']
         >>> list(pictures("losses", FigureRequest(data=("cora",), settings_name="default")))
         ['losses-gcn-cora-default']
-
-    Args:
-        name (str): A key of :obj:`FIGURES`.
-        request (FigureRequest): What to show.
-        evidence (Evidence, optional): The rows. (default: none)
     """
     kind = FIGURES[name]
     if not kind.needs_runs:
         return {name: request}
+    evidence = evidence or Evidence()
+    held = request.completed(kind, evidence)
+    there = list(dict.fromkeys((row.backbone, row.data) for row in evidence.rows))
     if kind.picture == "all":
-        return {_stem(name, request): request}
-    rows = () if evidence is None else evidence.rows
-    held = request if evidence is None else request.completed(kind, evidence)
-    backbones = held.backbones or kind.backbones
-    if kind.picture == "backbone":
-        single = [replace(request, backbones=(b,)) for b in backbones]
-        return {_stem(name, one): one for one in single}
-    there = list(dict.fromkeys((row.backbone, row.data) for row in rows))
-    if request.data:
-        pairs = [
-            (b, d)
-            for d in request.data
-            for b in request.backbones
-            or [b for b in backbones if (b, d) in there][:1]
-            or kind.backbones[:1]
-        ]
-    elif (held.data or kind.data) == kind.data:
-        own = dict(zip(kind.backbones, kind.data, strict=True))
-        pairs = [(b, own.get(b, kind.data[0])) for b in backbones]
+        found = [request]
+    elif kind.picture == "backbone":
+        found = [replace(request, backbones=(b,)) for b in held.backbones]
     else:
-        pairs = [(b, d) for b, d in there if b in backbones and d in held.data]
-    single = [replace(request, backbones=(b,), data=(d,)) for b, d in pairs]
-    return {_stem(name, one): one for one in single}
+        pairs = [(b, d) for b, d in there if b in held.backbones and d in held.data]
+        if request.data:
+            pairs = [
+                (b, d)
+                for d in request.data
+                for b in request.backbones
+                or [b for b in held.backbones if (b, d) in there][:1]
+                or kind.backbones[:1]
+            ]
+        elif held.data == kind.data:
+            own = dict(zip(kind.backbones, kind.data, strict=True))
+            pairs = [(b, own.get(b, kind.data[0])) for b in held.backbones]
+        found = [replace(request, backbones=(b,), data=(d,)) for b, d in pairs]
+    return {_stem(name, one): one for one in found}
 
 
 def _stem(name: str, request: FigureRequest) -> str:
@@ -308,13 +282,8 @@ def write_figure(
 ) -> list[Path]:
     r"""Writes a figure in each format, and returns the files.
 
-    Args:
-        figure (Figure): The figure.
-        folder (Path): The folder; it is made.
-        stem (str): The name of the files without suffix.
-        formats (iterable, optional): Out of :obj:`FORMATS`. (default: both)
-        dpi (int, optional): Resolution of what is not drawn as lines: the whole PNG, and the
-            points of t-SNE in the SVG. (default: :obj:`200`)
+    The resolution is that of what is not drawn as lines: the whole PNG, and the points of t-SNE in
+    the SVG.
     """
     import matplotlib
 

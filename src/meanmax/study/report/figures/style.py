@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from numpy.typing import ArrayLike
 
 from meanmax.study.paper.result_tables import SETS
 
@@ -91,9 +92,9 @@ def panels(
     return figure, list(grid[:count])
 
 
-def title(axes: Axes, text: str) -> None:
-    r"""The title of a panel."""
-    axes.set_title(text, fontsize=SIZE, loc="left")
+def title(axes: Axes, data: str, counts: Iterable[int]) -> None:
+    r"""The title of a panel: a data set, and the numbers of runs that it shows."""
+    axes.set_title(f"{data_name(data)}, {count_text(counts)}", fontsize=SIZE, loc="left")
 
 
 def labels(axes: Axes, x: str = "", y: str = "") -> None:
@@ -103,12 +104,7 @@ def labels(axes: Axes, x: str = "", y: str = "") -> None:
 
 
 def heading(
-    figure: Figure,
-    text: str,
-    note: str = "",
-    drawn: Sequence[Line2D] = (),
-    *,
-    columns: int | None = None,
+    figure: Figure, text: str, note: str, drawn: Sequence[Line2D], *, columns: int | None = None
 ) -> None:
     r"""The title and the legend above all panels, and a note in small print below."""
     width = figure.get_figwidth()
@@ -131,8 +127,7 @@ def heading(
         fontsize=SIZE,
         handlelength=2.6,
     )
-    if small:
-        figure.supxlabel("\n".join(small), fontsize=SIZE - 2, color="0.35", ha="left", x=0.01)
+    figure.supxlabel("\n".join(small), fontsize=SIZE - 2, color="0.35", ha="left", x=0.01)
 
 
 def fitting(labels: Sequence[str], width: float) -> int:
@@ -144,9 +139,8 @@ def fitting(labels: Sequence[str], width: float) -> int:
     """
     letter, line = 0.0085 * SIZE, 0.075 * SIZE  # inches per letter, per line with its gaps
     columns = [letter * len(label) + line for label in labels]
-    if sum(columns) <= width:
-        return max(1, len(labels))
-    return max(1, int(width / max(columns)))
+    fit = len(labels) if sum(columns) <= width else int(width / max(columns))
+    return max(1, fit)
 
 
 def grey_text(axes: Axes, x: float, y: float, text: str, **options: Any) -> None:
@@ -157,6 +151,23 @@ def grey_text(axes: Axes, x: float, y: float, text: str, **options: Any) -> None
 def absent(axes: Axes, text: str = "no runs yet") -> None:
     r"""Text in a panel that has nothing to show."""
     grey_text(axes, 0.5, 0.5, text, ha="center", transform=axes.transAxes)
+
+
+def band(
+    axes: Axes,
+    aggr: str,
+    x: ArrayLike,
+    low: ArrayLike,
+    middle: ArrayLike,
+    high: ArrayLike,
+    *,
+    alpha: float,
+    **options: Any,
+) -> None:
+    r"""The line of a method with a shaded band around it."""
+    method = method_style(aggr)
+    axes.fill_between(x, low, high, color=method.colour, alpha=alpha, linewidth=0)
+    axes.plot(x, middle, method.line, color=method.colour, linewidth=1.4, **options)
 
 
 def handle(label: str, **options: Any) -> Line2D:
@@ -186,10 +197,8 @@ def count_text(counts: Iterable[int]) -> str:
         >>> count_text([10, 10]), count_text([9, 10])
         ('n = 10', 'n = 9–10')
     """
-    known = sorted(set(counts))
-    if len(known) < 2:
-        return f"n = {known[0] if known else 0}"
-    return f"n = {known[0]}–{known[-1]}"
+    known = list(counts) or [0]
+    return "n = " + "–".join(map(str, sorted({min(known), max(known)})))
 
 
 def missing_note(data: Iterable[str], shown: Container[str]) -> str:

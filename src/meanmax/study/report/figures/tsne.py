@@ -44,11 +44,8 @@ def tsne(evidence: Evidence, request: FigureRequest) -> Figure:
     split, ready = _fullest_split(evidence, request)
     if not ready:
         why = "" if evidence.folder else " (an exported file holds none: name the store's folder)"
-        raise request.missing(
-            evidence,
-            f"there are no embeddings of {backbone} on {data} with {request.settings}{why}",
-            *("--splits", "1", *request.artefacts(evidence)),
-        )
+        options = ["--splits", "1", *request.artefacts(evidence)]
+        raise request.missing(evidence, f"embeddings of {backbone} on", *options, why=why)
     row, embedding = next(iter(ready.values()))
     y, names = _classes(request, row, len(embedding))
     figure, grid = style.panels(len(request.aggrs), columns=2, width=3.1, height=3.0)
