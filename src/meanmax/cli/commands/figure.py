@@ -9,6 +9,7 @@ from rich.console import Console
 
 from meanmax.cli import options
 from meanmax.cli.tables import Grid, print_out
+from meanmax.study.report.embeddings import LabelSource
 from meanmax.study.report.evidence import Evidence
 from meanmax.study.report.figures.request import (
     DPI,
@@ -93,7 +94,7 @@ def figure(
         aggrs=tuple(aggrs),
         settings_name=settings_name,
         overrides=options.parsed(pairs),
-        data_dir=data_dir,
+        labels=LabelSource(data_dir=data_dir),
     )
     chosen = list(FIGURES) if name == "all" else [name]
     with options.clear_errors():

@@ -18,38 +18,21 @@ from meanmax.study.report.embeddings import (
     NodeLabels,
     NoLabels,
     coordinates_of,
-    is_placeable,
     silhouette_of,
 )
 from meanmax.study.report.evidence import CURVES, LEARNED, Evidence
 from meanmax.study.report.groups import ORDER, RunGroup, parameter_name
 from meanmax.study.runs.row import Row, json_safe
 
-EPOCHS = 200
-r"""The largest number of epochs of a curve on the page."""
-
-DASHES = 8
-r"""The number of dash patterns of the page."""
-
+EPOCHS = 200  # at most, of a curve on the page
+DASHES = 8  # dash patterns of the page
 PARAMETER = "Learned parameter"
 
-POINTS = 3000
-r"""The largest number of points in a panel of a scatter plot."""
-
-ALL_POINTS = 100_000
-r"""The largest number of points in all panels of the page together."""
-
-PANELS = 8
-r"""The largest number of panels of a comparison."""
-
-FEW_PANELS = 4
-r"""A comparison of fewer methods has as many points in each panel as one of this many."""
-
-STYLES = 24
-r"""The number of classes with a colour and shape of their own."""
-
-SCALE = 1000
-r"""Coordinates are whole numbers up to this."""
+# Scatter plots: the largest numbers of points in a panel and on the page, and of panels of a
+# comparison. With fewer than FEW_PANELS methods, a panel has as many points as with that many.
+POINTS, ALL_POINTS, PANELS, FEW_PANELS = 3000, 100_000, 8, 4
+STYLES = 24  # classes with a colour and shape of their own
+SCALE = 1000  # coordinates are whole numbers up to this
 
 
 class Band(NamedTuple):
@@ -64,15 +47,14 @@ class Band(NamedTuple):
 def quartile_band(runs: Sequence[np.ndarray], *, points: int | None = None) -> Band:
     r"""The median and the other quartiles over runs at each epoch.
 
-    Runs stop at different epochs, and the last few are not comparable with all of them: the band
-    ends where fewer than half of the runs are left.
+    A run has values :obj:`[epochs]` or :obj:`[epochs, parameters]`, of which those that are not
+    finite do not count. Runs stop at different epochs, and the last few are not comparable with all
+    of them: the band ends where fewer than half of the runs are left. Of more epochs than
+    :obj:`points`, that many are taken, evenly spaced.
 
     Example:
         >>> quartile_band([np.array([1.0, 2.0]), np.array([3.0])]).middle
         array([2., 2.])
-
-    A run has values :obj:`[epochs]` or :obj:`[epochs, parameters]`, of which those that are not
-    finite do not count. Of more epochs than :obj:`points`, that many are taken, evenly spaced.
     """
     tables = [padded(run, max(map(len, runs))) for run in runs]
     there = np.sum([np.isfinite(table).any(axis=1) for table in tables], axis=0)
@@ -80,8 +62,14 @@ def quartile_band(runs: Sequence[np.ndarray], *, points: int | None = None) -> B
     if points is not None and len(epochs) > points:
         epochs = epochs[np.linspace(0, len(epochs) - 1, points).round().astype(int)]
     values = np.concatenate([table[epochs] for table in tables], axis=1)
-    low, middle, high = (_quantile(values, share) for share in (0.25, 0.5, 0.75))
-    return Band(epochs + 1, low, middle, high)
+    # Quartiles of all rows at once, without their NaN (numpy's nanquantile loops over rows).
+    ordered = np.sort(values, axis=1)  # NaN comes last
+    count = np.isfinite(ordered).sum(axis=1)
+    place = np.array([[0.25], [0.5], [0.75]]) * (count - 1)  # [3, epochs]
+    below = np.floor(place).astype(int)
+    rows = np.arange(len(ordered))
+    low, high = ordered[rows, below], ordered[rows, np.minimum(below + 1, count - 1)]
+    return Band(epochs + 1, *(low + (high - low) * (place - below)))
 
 
 def padded(run: np.ndarray, epochs: int) -> np.ndarray:
@@ -92,23 +80,8 @@ def padded(run: np.ndarray, epochs: int) -> np.ndarray:
     return table
 
 
-def _quantile(values: np.ndarray, share: float) -> np.ndarray:
-    r"""Of each row without its NaN, for all rows at once (numpy's nanquantile loops over rows)."""
-    ordered = np.sort(values, axis=1)  # NaN comes last
-    count = np.isfinite(ordered).sum(axis=1)
-    place = share * (count - 1)
-    below = np.floor(place).astype(int)
-    above = np.minimum(below + 1, count - 1)
-    rows = np.arange(len(ordered))
-    low, high = ordered[rows, below], ordered[rows, above]
-    found: np.ndarray = low + (high - low) * (place - below)
-    return found
-
-
 def charts(group: RunGroup, evidence: Evidence) -> list[dict[str, Any]]:
-    r"""One chart for each quantity, with a :func:`quartile_band` for each method; empty without
-    artefacts.
-    """
+    r"""One chart for each quantity that has curves, with a :func:`quartile_band` per method."""
     found: dict[str, list[dict[str, Any]]] = {}
     for aggr in group.aggrs:
         series: dict[str, list[np.ndarray]] = {}
@@ -120,16 +93,10 @@ def charts(group: RunGroup, evidence: Evidence) -> list[dict[str, Any]]:
         bands = {name: band for name, band in bands.items() if len(band.epoch) > 0}
         learned = [name for name in bands if name not in CURVES]
         for name, band in bands.items():
-            label = aggr
+            curves = map(_rounded, (band.low, band.middle, band.high))
+            line = _line(aggr, group.colour(aggr), len(series[name]), band.epoch.tolist(), *curves)
             if name in learned:
-                label = f"{aggr}: {parameter_name(name.removeprefix(LEARNED))}"
-            line = {
-                **_line(aggr, label, group.colour(aggr), len(series[name])),
-                "x": band.epoch.tolist(),
-                "mid": _rounded(band.middle),
-                "low": _rounded(band.low),
-                "high": _rounded(band.high),
-            }
+                line["label"] = f"{aggr}: {parameter_name(name.removeprefix(LEARNED))}"
             if name in learned and len(learned) > 1:  # one for each layer
                 line["dash"] = learned.index(name) % DASHES
             found.setdefault(CURVES.get(name, PARAMETER), []).append(line)
@@ -137,8 +104,9 @@ def charts(group: RunGroup, evidence: Evidence) -> list[dict[str, Any]]:
     return [{"title": title, "lines": found[title]} for title in order if title in found]
 
 
-def _line(aggr: str, label: str, colour: int, runs: int) -> dict[str, Any]:
-    return {"aggr": aggr, "label": label, "colour": colour, "runs": runs}
+def _line(aggr: str, colour: int, runs: int, x: list[int], *band: list[float]) -> dict[str, Any]:
+    values = dict(zip(("low", "mid", "high"), band, strict=True))
+    return {"aggr": aggr, "label": aggr, "colour": colour, "runs": runs, "x": x, **values}
 
 
 def _rounded(values: np.ndarray) -> list[float]:
@@ -160,22 +128,18 @@ def depths(rows: Sequence[Row]) -> dict[str, Any] | None:
         points = comparable(by_depth(rows, data))
         if len({point.layers for point in points}) < 2:
             continue
-        drawn = []
+        lines = []
         for aggr in AGGRS:
             if own := [point for point in points if point.aggr == aggr]:
                 runs = sum(len(point.scores) for point in own)  # at all depths together
-                drawn.append(
-                    {
-                        **_line(aggr, aggr, ORDER.index(aggr), runs),
-                        "x": [point.layers for point in own],
-                        "mid": [round(point.mean, 2) for point in own],
-                        "low": [round(min(point.scores), 2) for point in own],
-                        "high": [round(max(point.scores), 2) for point in own],
-                    }
-                )
+                layers = [point.layers for point in own]
+                low = [round(min(point.scores), 2) for point in own]
+                mean = [round(point.mean, 2) for point in own]
+                high = [round(max(point.scores), 2) for point in own]
+                lines.append(_line(aggr, ORDER.index(aggr), runs, layers, low, mean, high))
         splits = max(len(point.scores) for point in points)
         title = f"{data} ({splits} split{'' if splits == 1 else 's'})"
-        charts.append({"title": title, "axis": "layers", "lines": drawn})
+        charts.append({"title": title, "axis": "layers", "lines": lines})
     return {"id": "depths", "charts": charts, "wanted": SPLITS} if charts else None
 
 
@@ -194,14 +158,13 @@ def scatters(
 
 
 def _best_split(group: RunGroup, evidence: Evidence, compute: bool) -> list[Row]:
-    folder = evidence.derived
-    if folder is None:
+    if evidence.derived is None:
         return []
     rows = [row for aggr in group.aggrs for row in group.of(aggr) if row.status == "ok"]
     ready = Counter(
         row.split_seed
         for row in rows
-        if Layout().file_of(folder, row.key).exists()
+        if Layout().file_of(evidence.derived, row.key).exists()
         or (compute and evidence.has_artefact(row.key))
     )
     split = min(ready, key=lambda seed: (-ready[seed], seed), default=None)
@@ -255,9 +218,7 @@ def _scatter(
 def _coordinates(row: Row, evidence: Evidence, compute: bool) -> np.ndarray | None:
     found = coordinates_of(evidence.derived, row.key)
     if found is None and compute:
-        embedding = evidence.array(row.key, "embedding")
-        if embedding is not None and is_placeable(embedding):
-            return coordinates_of(evidence.derived, row.key, embedding)
+        return coordinates_of(evidence.derived, row.key, evidence.embedding(row.key))
     return found
 
 

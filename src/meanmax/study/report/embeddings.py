@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from meanmax.data.fetch.catalog import Counts
 
 COORDINATES, SILHOUETTE = "coordinates", "silhouette"
-SAMPLE = 20_000
-r"""The silhouette score compares at most this many nodes with one another."""
+SAMPLE = 20_000  # nodes that the silhouette score compares with one another, at most
 
 
 @dataclass(frozen=True)
@@ -204,16 +203,13 @@ class LabelSource:
     def of(self, data: str, data_hash: str, source: str | None = None) -> NodeLabels:
         r"""The labels; :class:`NoLabels` if the data are missing or are not those of the runs."""
         if data_hash not in self.known:
-            try:
-                self.known[data_hash] = self._loaded(data, data_hash, source)
-            except NoLabels as error:
-                self.known[data_hash] = error
+            self.known[data_hash] = self._loaded(data, data_hash, source)
         found = self.known[data_hash]
         if isinstance(found, NoLabels):
             raise found
         return found
 
-    def _loaded(self, data: str, data_hash: str, source: str | None) -> NodeLabels:
+    def _loaded(self, data: str, data_hash: str, source: str | None) -> NodeLabels | NoLabels:
         from meanmax.data import DataError, fingerprint, load
         from meanmax.data.fetch.catalog import is_name
 
@@ -226,11 +222,11 @@ class LabelSource:
             else:
                 if fingerprint(dataset)[: len(data_hash)] == data_hash:
                     return NodeLabels.of(dataset)
-                raise NoLabels(
+                return NoLabels(
                     f"the data at '{source or data}' are not those that the runs on '{data}' were "
                     f"made on: give their folder with --data-dir, or repeat the runs"
                 )
-        raise NoLabels(
+        return NoLabels(
             f"the classes of '{data}' are not available: fetch the data with 'meanmax data fetch "
             f"{data}', or give --data the path of your own graph ({why})"
         )

@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from meanmax.study.report.embeddings import is_placeable
 from meanmax.study.runs.row import Artefact, Row
 from meanmax.study.settings.settings import SettingsError, settings_for
 from meanmax.study.stats.cells import Selected, select
 from meanmax.study.store.exports import read_curves, read_rows
-from meanmax.study.store.store import Store, StoreError
+from meanmax.study.store.store import DEFAULT_STORE, Store, StoreError
 
-LEARNED = "learned/"
-r"""Prefix of the arrays that hold a learned parameter by epoch."""
-
+LEARNED = "learned/"  # prefix of the arrays that hold a learned parameter by epoch
 CURVES = {
     "train_loss": "Training loss",
     "val_loss": "Validation loss",
@@ -62,7 +61,6 @@ class Evidence:
         :obj:`rows.jsonl` this is the first of :obj:`rows.curves.parquet`,
         :obj:`rows-curves.parquet` and :obj:`curves.parquet` that exists.
         """
-        path = Path(path)
         if path.is_dir():
             store = Store(path, create=False)
             return cls(store.rows(), store=store, tolerant=tolerant)
@@ -71,6 +69,11 @@ class Evidence:
         beside = (path.with_name(name) for name in names if name != path.name)
         file = next((file for file in beside if file.exists()), None)
         return cls(rows, None if file is None else read_curves(file), tolerant=tolerant)
+
+    def store_option(self, option: str) -> list[str]:
+        r"""The option that names the store, unless it is the default one."""
+        folder = self.folder
+        return [] if folder is None or str(folder) == DEFAULT_STORE else [option, str(folder)]
 
     def has_artefact(self, key: str) -> bool:
         r"""Whether the store has an artefact of a run."""
@@ -94,6 +97,11 @@ class Evidence:
     def array(self, key: str, name: str) -> np.ndarray | None:
         r"""One array of a run, or :obj:`None`."""
         return (self.artefact(key, name.__eq__) or {}).get(name)
+
+    def embedding(self, key: str) -> np.ndarray | None:
+        r"""The embedding of a run, if t-SNE accepts it."""
+        found = self.array(key, "embedding")
+        return found if found is not None and is_placeable(found) else None
 
     def curves(self, key: str) -> Artefact:
         r"""The arrays of a run whose first axis is the epoch; empty if it has no artefact."""

@@ -5,41 +5,29 @@ from __future__ import annotations
 import json
 import math
 import shlex
-import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from statistics import fmean
 from typing import Any
 
 from meanmax.data.fetch.catalog import CATALOG
 from meanmax.study.paper.result_tables import BACKBONES, SCHEMES, SETS, cell_of, paper_gain
 from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.settings.settings import NAMES, SettingsError, settings_for
-from meanmax.study.stats.cells import Selected, cells, select
+from meanmax.study.stats.cells import CellOfRows, Selected, cells, select
 from meanmax.study.stats.comparison import Comparison, compare
 
-ORDER = ("none", "lp", "poly", "softmax", "max")
-r"""The order of aggregators in tables; others follow by name."""
-
-COLOURS = 8
-r"""The number of colours for methods."""
-
+ORDER = ("none", "lp", "poly", "softmax", "max")  # of aggregators; others follow by name
+COLOURS = 8  # of methods
 PPI = ("ppi", "ppi-go")
-SYMBOLS = {"at or above": "▲", "within one std": "≈", "below": "▼"}
-r"""Signs for how a mean compares with the paper's."""
+SYMBOLS = {"at or above": "▲", "within one std": "≈", "below": "▼"}  # compared with the paper
+NAMED_CHANGES = 3  # up to this many changed settings are listed in a heading
+PLACE = "FOLDER-OF"  # instead of a path in commands: rows have the name of a user's own data alone
 
-Comparisons = Mapping[frozenset[str], Comparison]
-r"""Comparisons by the keys of their rows."""
-
-PageLine = dict[str, Any]
-r"""One aggregator of a comparison, as the templates take it."""
-
-NAMED_CHANGES = 3
-r"""A heading lists up to this many changed settings."""
-
-PLACE = "FOLDER-OF"
-r"""Placeholder for a folder in commands: rows have the name of a user's own data, not its path."""
+Comparisons = Mapping[frozenset[str], Comparison]  # by the keys of their rows
+PageLine = dict[str, Any]  # one aggregator of a comparison, as the templates take it
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +51,7 @@ class RunGroup:
     @cached_property
     def aggrs(self) -> list[str]:
         r"""The aggregators, the baseline first."""
-        return sorted({row.aggr for row in self.rows}, key=aggr_rank)
+        return sorted({row.aggr for row in self.rows}, key=partial(rank, ORDER))
 
     def of(self, aggr: str) -> list[Row]:
         r"""The runs of one aggregator by split."""
@@ -92,9 +80,7 @@ class RunGroup:
         r"""The paper's table with the same test scores; :obj:`None` for changed settings."""
         if self.overrides or self.settings_name not in NAMES:
             return None
-        if self.data in SETS:
-            return 2
-        return 4 if self.data in PPI else None
+        return 2 if self.data in SETS else 4 if self.data in PPI else None
 
     @cached_property
     def lines(self) -> list[PageLine]:
@@ -112,7 +98,7 @@ class RunGroup:
                     {"name": parameter_name(name), "mean": mean, "low": low, "high": high}
                     for name, (mean, low, high) in line["learned"].items()
                 ],
-                "layers": _maxness_by_layer(self.of(aggr)),
+                "layers": [fmean(own) if own else None for own in layers if len(layers) > 1],
                 "paper": _paper(self, aggr, number),
                 "all": _paper(self, aggr, 3) if number == 2 else None,
                 "difference": pair.get("difference"),
@@ -124,6 +110,7 @@ class RunGroup:
             }
             for line in self.comparison.as_dict()["lines"]
             for aggr, pair in [(line["aggr"], line["paired"] or {})]
+            for layers in [maxness_by_layer(self.of(aggr)).values()]
         ]
 
     def paper_gain(self, aggr: str) -> float:
@@ -150,10 +137,6 @@ class RunGroup:
     def settings_table(self) -> list[dict[str, Any]]:
         r"""All settings of all methods, with marks on those that differ or were changed."""
         columns = [self.of(aggr)[0].settings for aggr in self.aggrs]
-        values = {
-            name: [settings[name] for settings in columns if name in settings]
-            for name in sorted({name for settings in columns for name in settings})
-        }
         return [
             {
                 "name": name,
@@ -161,7 +144,8 @@ class RunGroup:
                 "differs": any(value != own[0] for value in own),
                 "changed": name in self.overrides,
             }
-            for name, own in values.items()
+            for name in sorted({name for settings in columns for name in settings})
+            for own in [[settings[name] for settings in columns if name in settings]]
         ]
 
     def failures(self) -> list[dict[str, Any]]:
@@ -214,15 +198,14 @@ def _paper(group: RunGroup, aggr: str, number: int | None) -> dict[str, Any] | N
     return found
 
 
-def _maxness_by_layer(rows: Sequence[Row]) -> list[float | None]:
-    r"""The mean maxness of each layer in order; empty for a single layer."""
+def maxness_by_layer(rows: Iterable[Row]) -> dict[int, list[float]]:
+    r"""The known values of each layer in successful runs, in the order of layers."""
     layers: dict[int, list[float]] = {}
     for row in rows:
         for name, value in row.maxness.items() if row.status == "ok" else ():
             own = layers.setdefault(int(name.split(".")[1]), [])
             own += [] if value is None else [value]
-    means = [statistics.fmean(own) if own else None for _, own in sorted(layers.items())]
-    return means if len(means) > 1 else []
+    return dict(sorted(layers.items()))
 
 
 def parameter_name(name: str) -> str:
@@ -260,20 +243,16 @@ def groups(
 def _groups_in(rows: list[Row], comparisons: Comparisons) -> list[RunGroup]:
     r"""The comparisons of one backbone on one data set with one scheme of splits."""
     first = rows[0]
-    methods = [
-        (cell.aggr, name, _text(cell.settings), cell.settings, cell.changed)
-        for cell in cells(rows)
-        for name in cell.settings_names
-    ]
+    methods = [(cell, name) for cell in cells(rows) for name in cell.settings_names]
     texts = [(row, (row.aggr, _text(row.settings))) for row in rows]
-    wanted = {(name, _text(changed)): changed for _, name, _, _, changed in methods}
+    wanted = {(name, _text(cell.changed)): cell.changed for cell, name in methods}
     found: list[tuple[set[str], RunGroup]] = []
     for (name, text), changed in wanted.items():
         members = {
-            (aggr, own_text)
-            for aggr, own_name, own_text, settings, own in methods
-            if (own_name == name and _text(own) == text)
-            or settings == _planned(name, first.backbone, aggr, first.data, changed)
+            (cell.aggr, _text(cell.settings))
+            for cell, own_name in methods
+            if (own_name == name and _text(cell.changed) == text)
+            or cell.settings == _planned(name, cell, changed)
         }
         own_rows = [row for row, member in texts if member in members]
         keys = {row.key for row in own_rows}
@@ -284,11 +263,9 @@ def _groups_in(rows: list[Row], comparisons: Comparisons) -> list[RunGroup]:
     return [group for _, group in found]
 
 
-def _planned(
-    name: str, backbone: str, aggr: str, data: str, changed: dict[str, Any]
-) -> dict[str, Any] | None:
+def _planned(name: str, cell: CellOfRows, changed: dict[str, Any]) -> dict[str, Any] | None:
     try:
-        return settings_for(name, backbone, aggr, data, changed)
+        return settings_for(name, cell.backbone, cell.aggr, cell.data, changed)
     except SettingsError:  # of another version: these runs are compared among themselves
         return None
 
@@ -296,16 +273,12 @@ def _planned(
 def _group_rank(group: RunGroup) -> tuple[Any, ...]:
     file = NAMES.index(group.settings_name) if group.settings_name in NAMES else len(NAMES)
     text = _text(group.overrides)
-    place = (*_rank(SETS, group.data), *_rank(BACKBONES, group.backbone))
+    place = (*rank(SETS, group.data), *rank(BACKBONES, group.backbone))
     return bool(group.overrides), file, *place, group.split, len(text), text
 
 
-def aggr_rank(aggr: str) -> tuple[int, str]:
-    r"""The sort key of an aggregator."""
-    return _rank(ORDER, aggr)
-
-
-def _rank(known: Sequence[str], name: str) -> tuple[int, str]:
+def rank(known: Sequence[str], name: str) -> tuple[int, str]:
+    r"""The sort key that puts known names first, in their order."""
     return (known.index(name), "") if name in known else (len(known), name)
 
 

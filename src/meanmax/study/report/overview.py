@@ -15,15 +15,12 @@ from meanmax.study.paper.result_tables import (
     paper_heading,
     summary,
 )
-from meanmax.study.report.groups import PageLine, RunGroup, aggr_rank, distinguish
+from meanmax.study.report.groups import ORDER, PageLine, RunGroup, distinguish, rank
 from meanmax.study.stats.comparison import Comparison, findings
 from meanmax.study.stats.paired import FEW
 
-SUMMARISED = 3
-r"""Up to this many comparisons without a paper's table are summarised at the top."""
-
-TICKS = 6
-r"""The largest number of ticks on an axis, so that their numbers fit on a phone."""
+SUMMARISED = 3  # comparisons without a paper's table that are summarised at the top
+TICKS = 6  # at most on an axis, so that their numbers fit on a phone
 
 
 def forest(listed: Iterable[PageLine]) -> dict[str, Any] | None:
@@ -45,6 +42,9 @@ def forest(listed: Iterable[PageLine]) -> dict[str, Any] | None:
     def at(value: float | None) -> float | None:
         return None if value is None else round(4 + 92 * (value - first) / (last - first), 2)
 
+    def text(tick: float) -> str:
+        return "0" if round(tick, places) == 0 else f"{tick:+.{places}f}".replace("-", "−")
+
     ticks = [first + number * step for number in range(round((last - first) / step) + 1)]
     zero = round(-first / step)
     places = max(0, -math.floor(math.log10(step) + 1e-9))
@@ -52,7 +52,7 @@ def forest(listed: Iterable[PageLine]) -> dict[str, Any] | None:
         "zero": at(0.0),
         "ticks": [
             # Every other tick is dropped where there is little room, but never 0.
-            {"at": at(tick), "text": _tick(tick, places), "minor": (number - zero) % 2 == 1}
+            {"at": at(tick), "text": text(tick), "minor": (number - zero) % 2 == 1}
             for number, tick in enumerate(ticks)
         ],
         "lines": [
@@ -86,10 +86,6 @@ def axis(values: Sequence[float]) -> tuple[float, float, float]:
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return step, first * step, last * step
-
-
-def _tick(value: float, places: int) -> str:
-    return "0" if round(value, places) == 0 else f"{value:+.{places}f}".replace("-", "−")
 
 
 def all_differences(listed: Sequence[RunGroup]) -> list[dict[str, Any]]:
@@ -130,7 +126,7 @@ def _matrix(name: str, number: int, fact: str, listed: Sequence[RunGroup]) -> di
                 cell = {**line[fact], "n": line["n"], "failed": line["failed"]}
                 row["cells"][sets.index(group.data)] = cell
     task, metric = paper_heading(number)
-    order = sorted(rows, key=lambda method: (BACKBONES.index(method[0]), aggr_rank(method[1])))
+    order = sorted(rows, key=lambda method: (BACKBONES.index(method[0]), rank(ORDER, method[1])))
     return {
         "title": f"Table {number}: {task}",
         "metric": metric,

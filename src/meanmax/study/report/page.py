@@ -35,10 +35,8 @@ if TYPE_CHECKING:
 DEFAULT_NAME = "report.html"
 STYLES = ("style.css", "figures.css")
 SCRIPTS = ("page.js", "tables.js", "chart.js", "scatter.js", "aggregate.js", "playground.js")
-OPEN = 6
-r"""A page of up to this many comparisons shows all of them opened."""
-
-_UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+OPEN = 6  # a page of up to this many comparisons shows all of them opened
+_ESCAPES = str.maketrans({mark: f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"})
 
 
 def write_report(
@@ -55,10 +53,9 @@ def write_report(
     Loaded data sets give the points of embeddings their classes and names. Named data sets are also
     found on disk, first in :obj:`data_dir`. Further options are those of :func:`content`.
     """
-    store = Path(store)
     labels = LabelSource(datasets, data_dir)
     shown = content(Evidence.of(store, tolerant=True), labels=labels, **options)
-    path = (store if store.is_dir() else store.parent) / DEFAULT_NAME if out is None else Path(out)
+    path = out or (store if store.is_dir() else store.parent) / DEFAULT_NAME
     with reported(path):
         write_text(path, render(shown))
     return path
@@ -73,17 +70,11 @@ def content(
     tsne: bool = False,
     comparisons: Comparisons | None = None,
 ) -> dict[str, Any]:
-    r"""Everything that the page shows, as plain values.
+    r"""Everything that the page shows, as plain values, of the runs of one settings file or of all.
 
-    Args:
-        evidence (Evidence): The runs.
-        title (str, optional): The heading. (default: the data sets)
-        settings_name (str, optional): Only runs of this settings file. (default: :obj:`None`)
-        labels (LabelSource, optional): Classes and names of nodes. (default: data sets on disk)
-        tsne (bool, optional): Whether to compute t-SNE of embeddings where it is not cached,
-            which takes up to a minute for each. (default: :obj:`False`)
-        comparisons (mapping, optional): Comparisons that were computed before, by the keys of
-            their rows.
+    Without a title, the heading names the data sets. t-SNE of embeddings that is not cached is only
+    computed if asked for, since it takes up to a minute for each. Comparisons that were computed
+    before are given by the keys of their rows.
     """
     labels = labels or LabelSource()
     listed = groups(evidence.rows, settings_name, comparisons)
@@ -253,9 +244,7 @@ def embedded(value: Any) -> Markup:
         {"id":"\u003c/script\u003e"}
     """
     text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-    for mark, escaped in _UNSAFE.items():
-        text = text.replace(mark, escaped)
-    return Markup(text)
+    return Markup(text.translate(_ESCAPES))
 
 
 def number(value: float | None, places: int = 2, sign: str = "") -> str:

@@ -10,28 +10,20 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from meanmax.study.paper.depth import DEPTHS, SETS, SPLITS, Depth, by_depth, comparable, overrides
+from meanmax.study.report.charts import Band
 from meanmax.study.report.evidence import Evidence, completed_runs
 from meanmax.study.report.figures import style
-from meanmax.study.report.figures.request import (
-    PUBLISHED,
-    FigureRequest,
-    NothingToShow,
-    store_option,
-)
-from meanmax.study.stats.cells import Selected
+from meanmax.study.report.figures.request import PUBLISHED, FigureRequest, NothingToShow
+from meanmax.study.report.groups import maxness_by_layer
 
 BACKBONE = "gcn"
-SPREAD = 0.8
-r"""The part of a layer's width that its methods take."""
+SPREAD = 0.8  # the part of a layer's width that its methods take
 
 
 def depth(evidence: Evidence, request: FigureRequest) -> Figure:
     r"""Test accuracy of each method against its number of layers, the mean over splits with the
-    range as a band.
-
-    The runs are those of :mod:`meanmax.study.paper.depth`: hidden activation off, the aggregator
-    in every layer except the last, otherwise the published settings. Data sets without runs keep
-    an empty panel, and the note names the command that makes the missing runs.
+    range as a band, of the runs of :mod:`meanmax.study.paper.depth`. Data sets without runs keep an
+    empty panel, and the note names the command that makes the missing runs.
     """
     name = style.backbone_name(request.backbones[0])
     if request.settings_name != PUBLISHED or request.overrides:
@@ -68,17 +60,10 @@ def depth(evidence: Evidence, request: FigureRequest) -> Figure:
 def _draw_depths(axes: Axes, points: list[Depth], aggrs: tuple[str, ...]) -> None:
     for aggr in aggrs:
         own = [point for point in points if point.aggr == aggr and point.scores]
-        style.band(
-            axes,
-            aggr,
-            [point.layers for point in own],
-            [min(point.scores) for point in own],
-            [point.mean for point in own],
-            [max(point.scores) for point in own],
-            alpha=0.13,
-            marker=style.method_style(aggr).marker,
-            markersize=4,
-        )
+        values = [(p.layers, min(p.scores), p.mean, max(p.scores)) for p in own]
+        band = Band(*np.array(values).reshape(-1, 4).T)
+        marker = style.method_style(aggr).marker
+        style.band(axes, aggr, band, alpha=0.13, marker=marker, markersize=4)
     axes.set_xticks(DEPTHS)
     axes.set_xlim(min(DEPTHS) - 0.4, max(DEPTHS) + 0.4)
     if not any(point.scores for point in points):
@@ -114,7 +99,7 @@ def _command(evidence: Evidence, request: FigureRequest) -> str:
         )
     words = ["meanmax", "reproduce", "figures"]
     words += [] if request.data == SETS else ["--data", ",".join(request.data)]
-    return shlex.join(words + store_option(evidence, "--store"))
+    return shlex.join(words + evidence.store_option("--store"))
 
 
 def maxness(evidence: Evidence, request: FigureRequest) -> Figure:
@@ -122,8 +107,14 @@ def maxness(evidence: Evidence, request: FigureRequest) -> Figure:
     their median, by method and data set.
     """
     name = style.backbone_name(request.backbones[0])
-    found = {data: _maxness(request.selected(evidence, data), request) for data in request.data}
-    shown = {data: own for data, own in found.items() if own}
+    shown: dict[str, dict[tuple[str, int], list[float]]] = {}
+    for data in request.data:
+        chosen = request.selected(evidence, data)
+        for aggr in request.aggrs:
+            layers = maxness_by_layer(completed_runs(chosen, request.backbones[0], aggr))
+            for layer, values in layers.items():
+                if values:
+                    shown.setdefault(data, {})[aggr, layer] = values
     if not shown:
         raise request.missing(evidence, f"runs of {name} on")
     figure, grid = style.panels(len(shown), share=True)
@@ -142,16 +133,6 @@ def maxness(evidence: Evidence, request: FigureRequest) -> Figure:
         style.handles(aggrs, markers=True, line="none"),
     )
     return figure
-
-
-def _maxness(chosen: Selected, request: FigureRequest) -> dict[tuple[str, int], list[float]]:
-    found: dict[tuple[str, int], list[float]] = {}
-    for aggr in request.aggrs:
-        for row in completed_runs(chosen, request.backbones[0], aggr):
-            for name, value in row.maxness.items():
-                if value is not None:
-                    found.setdefault((aggr, int(name.split(".")[1])), []).append(value)
-    return found
 
 
 def _draw_maxness(axes: Axes, own: dict[tuple[str, int], list[float]], aggrs: list[str]) -> None:

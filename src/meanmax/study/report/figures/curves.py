@@ -2,8 +2,6 @@ r"""Training loss and learned parameters against epoch, and the path from mean t
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -14,10 +12,10 @@ from meanmax.study.report.charts import Band, padded, quartile_band
 from meanmax.study.report.evidence import LEARNED, Evidence, completed_runs
 from meanmax.study.report.figures import style
 from meanmax.study.report.figures.request import FigureRequest
+from meanmax.study.report.groups import parameter_name
 from meanmax.study.stats.cells import Selected
 
 NOTE = "Each epoch counts the runs that are still training, until half of them have stopped."
-SYMBOLS = {"alpha": "α", "gamma": "γ"}
 NEIGHBOURS = [-1.0, 0.2, 0.5, 2.0]
 LOWEST = -1.5
 
@@ -37,7 +35,7 @@ def losses(evidence: Evidence, request: FigureRequest) -> Figure:
     figure, grid = style.panels(len(shown))
     for axes, (name, found) in zip(grid, shown.items(), strict=True):
         for aggr, (_, band) in found.items():
-            style.band(axes, aggr, *band, alpha=0.18)
+            style.band(axes, aggr, band, alpha=0.18)
         _logarithmic(axes)
         style.title(axes, name, (n for n, _ in found.values()))
         style.labels(axes, "epoch", "training loss" if axes is grid[0] else "")
@@ -57,10 +55,8 @@ def _loss_bands(
     found = {}
     for aggr in request.aggrs:
         rows = completed_runs(chosen, request.backbones[0], aggr)
-        curves = [
-            c for row in rows if (c := evidence.curves(row.key).get("train_loss")) is not None
-        ]
-        if curves:
+        runs = [evidence.curves(row.key) for row in rows]
+        if curves := [run["train_loss"] for run in runs if "train_loss" in run]:
             found[aggr] = (len(curves), quartile_band(curves))
     return found
 
@@ -73,15 +69,6 @@ def _logarithmic(axes: Axes) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-class ParameterRuns(NamedTuple):
-    r"""One parameter of one method: an array :obj:`[epochs, values]` for each split."""
-
-    aggr: str
-    layer: int
-    symbol: str
-    runs: list[np.ndarray]
-
-
 def parameter(evidence: Evidence, request: FigureRequest) -> Figure:
     r"""The learned parameters, epoch by epoch: a faint line for each split and their median.
     Where a layer has several values (one for each head or channel), lines are medians over them
@@ -91,21 +78,20 @@ def parameter(evidence: Evidence, request: FigureRequest) -> Figure:
     found = {name: _parameters(evidence, request, name) for name in request.data}
     shown = {name: own for name, own in found.items() if own}
     if not shown:
-        raise request.missing(
-            evidence,
-            f"learned parameters of {backbone} on",
-            *request.artefacts(evidence),
-            why="" if evidence.folder else " (an exported file holds no parameters by epoch)",
-        )
+        why = "" if evidence.folder else " (an exported file holds no parameters by epoch)"
+        options = request.artefacts(evidence)
+        raise request.missing(evidence, f"learned parameters of {backbone} on", *options, why=why)
     figure, grid = style.panels(len(shown))
     for axes, (name, own) in zip(grid, shown.items(), strict=True):
-        for one in own:
-            _draw_parameter(axes, one, layered=len({other.layer for other in own}) > 1)
-        style.title(axes, name, (len(one.runs) for one in own))
+        layered = len({layer for _, layer, _ in own}) > 1
+        for (aggr, _, label), runs in own.items():
+            label = label if layered else label.partition(",")[0]
+            _draw_parameter(axes, aggr, runs, label, style.SIZE - 1 if layered else style.SIZE + 1)
+        style.title(axes, name, map(len, own.values()))
         style.labels(axes, "epoch", "learned parameter")
         axes.margins(x=0.02)
-    everything = [one for own in shown.values() for one in own]
-    several = any(run.shape[1] > 1 for one in everything for run in one.runs)
+    methods = {aggr for own in shown.values() for aggr, _, _ in own}
+    several = any(_has_several(runs) for own in shown.values() for runs in own.values())
     faint = "one split. "
     if several:
         faint = "the median over heads or channels of one split; band: all of them. "
@@ -114,30 +100,37 @@ def parameter(evidence: Evidence, request: FigureRequest) -> Figure:
         f"{backbone}: the learned parameter over epochs, {request.settings}",
         f"Faint: {faint}Bold: median over n splits. {NOTE} "
         + style.missing_note(request.data, shown),
-        style.handles(a for a in request.aggrs if a in {one.aggr for one in everything}),
+        style.handles(a for a in request.aggrs if a in methods),
     )
     return figure
 
 
-def _parameters(evidence: Evidence, request: FigureRequest, data: str) -> list[ParameterRuns]:
+def _has_several(runs: list[np.ndarray]) -> bool:
+    return any(run.shape[1] > 1 for run in runs)
+
+
+def _parameters(
+    evidence: Evidence, request: FigureRequest, data: str
+) -> dict[tuple[str, int, str], list[np.ndarray]]:
+    r"""An array :obj:`[epochs, values]` for each split, by aggregator, layer and name."""
     found: dict[tuple[str, int, str], list[np.ndarray]] = {}
     chosen = request.selected(evidence, data)
     for aggr in request.aggrs:
         for row in completed_runs(chosen, request.backbones[0], aggr):
             for name, values in evidence.curves(row.key).items():
                 if name.startswith(LEARNED):
-                    _, layer, symbol = name.removeprefix(LEARNED).split(".", 2)
-                    key = (aggr, int(layer), SYMBOLS.get(symbol, symbol))
+                    name = name.removeprefix(LEARNED)
+                    key = (aggr, int(name.split(".")[1]), parameter_name(name))
                     found.setdefault(key, []).append(values.reshape(len(values), -1))
-    return [ParameterRuns(*key, runs) for key, runs in sorted(found.items())]
+    return dict(sorted(found.items()))
 
 
-def _draw_parameter(axes: Axes, one: ParameterRuns, *, layered: bool) -> None:
-    drawn = style.method_style(one.aggr)
-    middles = [np.median(run, axis=1) for run in one.runs]
-    if any(run.shape[1] > 1 for run in one.runs):
-        longest = max(map(len, one.runs))
-        values = np.concatenate([padded(run, longest) for run in one.runs], axis=1)
+def _draw_parameter(axes: Axes, aggr: str, runs: list[np.ndarray], label: str, size: int) -> None:
+    drawn = style.method_style(aggr)
+    middles = [np.median(run, axis=1) for run in runs]
+    if _has_several(runs):
+        longest = max(map(len, runs))
+        values = np.concatenate([padded(run, longest) for run in runs], axis=1)
         low, high = np.nanmin(values, axis=1), np.nanmax(values, axis=1)
         epochs = np.arange(1, longest + 1)
         axes.fill_between(epochs, low, high, color=drawn.colour, alpha=0.1, linewidth=0)
@@ -145,14 +138,8 @@ def _draw_parameter(axes: Axes, one: ParameterRuns, *, layered: bool) -> None:
         axes.plot(np.arange(1, len(curve) + 1), curve, color=drawn.colour, alpha=0.3, linewidth=0.6)
     bold = quartile_band(middles)
     axes.plot(bold.epoch, bold.middle, drawn.line, color=drawn.colour, linewidth=1.8)
-    axes.annotate(
-        f"{one.symbol}, layer {one.layer + 1}" if layered else one.symbol,
-        (bold.epoch[-1], bold.middle[-1]),
-        xytext=(3, 3),
-        textcoords="offset points",
-        color=drawn.colour,
-        fontsize=style.SIZE - 1 if layered else style.SIZE + 1,
-    )
+    end = (bold.epoch[-1], bold.middle[-1])
+    axes.annotate(label, end, (3, 3), textcoords="offset points", color=drawn.colour, size=size)
 
 
 def path(evidence: Evidence | None = None, request: FigureRequest | None = None) -> Figure:

@@ -30,14 +30,12 @@ def forest(evidence: Evidence, request: FigureRequest) -> Figure:
     everything = [claim for own in shown.values() for claim in own]
     there = {(claim.backbone, claim.aggr) for claim in everything}
     methods = [(b, a) for b in request.backbones for a in request.aggrs if (b, a) in there]
-    figure, grid = style.panels(
-        len(shown),
-        columns=5,
-        width=1.9 if len(shown) > 1 else 3.6,
-        height=0.2 * len(methods) + 0.15 * len({b for b, _ in methods}) + 0.6,
-        share=True,
-    )
-    places = _places(methods)
+    backbones = list(dict.fromkeys(backbone for backbone, _ in methods))
+    # The height of each method, with a gap between backbones.
+    places = {(b, a): k + 1 + 0.6 * backbones.index(b) for k, (b, a) in enumerate(methods)}
+    width = 1.9 if len(shown) > 1 else 3.6
+    height = 0.2 * len(methods) + 0.15 * len(backbones) + 0.6
+    figure, grid = style.panels(len(shown), columns=5, width=width, height=height, share=True)
     for axes, (name, own) in zip(grid, shown.items(), strict=True):
         _draw(axes, own, places)
         style.title(axes, name, (claim.paired.n for claim in own))
@@ -71,17 +69,6 @@ def _claims(evidence: Evidence, request: FigureRequest, data: str) -> list[Claim
         if BASELINE in request.aggrs and chosen.of(backbone, BASELINE)
     ]
     return claims(4 if data in PPI else 2, comparisons)
-
-
-def _places(methods: Sequence[tuple[str, str]]) -> dict[tuple[str, str], float]:
-    r"""The height of each method, with a gap between backbones."""
-    found: dict[tuple[str, str], float] = {}
-    place, before = 0.0, ""
-    for backbone, aggr in methods:
-        place += 1.6 if before and backbone != before else 1.0
-        found[backbone, aggr] = place
-        before = backbone
-    return found
 
 
 def _draw(axes: Axes, own: Sequence[Claim], places: dict[tuple[str, str], float]) -> None:

@@ -5,9 +5,10 @@ Nothing here imports PyTorch or matplotlib until a figure is drawn.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -21,12 +22,15 @@ from meanmax.study.report.evidence import Evidence, completed_runs
 from meanmax.study.report.groups import PPI, option_text
 from meanmax.study.settings.settings import NAMES
 from meanmax.study.stats.cells import Selected
-from meanmax.study.store.store import DEFAULT_STORE, reported
+from meanmax.study.store.store import reported
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PUBLISHED = "published"
+CITATION = SETS[:3]
+FORMATS = ("svg", "png")
+DPI = 200
 
 
 class NothingToShow(Exception):  # noqa: N818 - missing runs are no error
@@ -38,8 +42,8 @@ class FigureRequest:
     r"""What to show. Empty fields are filled in by :meth:`completed` before a figure is drawn.
 
     Data sets have their names in rows; :obj:`sources` has the paths of the user's own graphs by
-    these names, and :obj:`data_dir` is searched for data first. The baseline is the first of the
-    aggregators, overrides win over the settings file, and all figures of a command share labels.
+    these names. The baseline is the first of the aggregators, overrides win over the settings file,
+    and all figures of a command share the labels of nodes.
     """
 
     data: tuple[str, ...] = ()
@@ -47,23 +51,20 @@ class FigureRequest:
     aggrs: tuple[str, ...] = AGGRS
     settings_name: str | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
-    data_dir: Path | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
-    labels: LabelSource | None = None
+    labels: LabelSource = field(default_factory=LabelSource)
 
     def named(self, evidence: Evidence) -> FigureRequest:
         r"""Replaces paths among the data by the names that rows have for these graphs: the name
         of their folder or file.
         """
-        there = {row.data for row in evidence.rows}
-        names = {source: _name(source, there) for source in self.data}
+        there, names = {row.data for row in evidence.rows}, {}
+        for source in self.data:
+            name = Path(source).resolve().name
+            tried = (source, name, name.partition(".")[0], f"{name} (own)")
+            names[source] = next((name for name in tried if name in there), source)
         own = {name: source for source, name in names.items() if source != name}
-        return replace(
-            self,
-            data=tuple(names.values()),
-            sources={**self.sources, **own},
-            labels=self.labels or LabelSource(data_dir=self.data_dir),
-        )
+        return replace(self, data=tuple(names.values()), sources={**self.sources, **own})
 
     def completed(self, kind: FigureKind, evidence: Evidence) -> FigureRequest:
         r"""Fills in data sets, backbones and settings from what the store holds.
@@ -117,7 +118,7 @@ class FigureRequest:
                 words += ["--settings", str(self.settings_name)]
             for name, value in self.overrides.items():
                 words += ["--set", f"{name}={option_text(value)}"]
-            commands.append(shlex.join(words + store_option(evidence, store)))
+            commands.append(shlex.join(words + evidence.store_option(store)))
         return " && ".join(commands)
 
     def missing(self, evidence: Evidence, what: str, *more: str, why: str = "") -> NothingToShow:
@@ -147,22 +148,10 @@ class FigureRequest:
         return f"{self.settings_name} settings{changed}"
 
 
-def store_option(evidence: Evidence, option: str) -> list[str]:
-    r"""The option that names a store, unless it is the default one."""
-    folder = evidence.folder
-    return [] if folder is None or str(folder) == DEFAULT_STORE else [option, str(folder)]
-
-
 def _held(own: Sequence[str], there: Iterable[str]) -> tuple[str, ...]:
     r"""A figure's own names if any of them is there, or else all that are there."""
     found = tuple(dict.fromkeys(there))
     return tuple(own) if not found or set(own) & set(found) else found
-
-
-def _name(source: str, there: Container[str]) -> str:
-    own = Path(source).resolve().name
-    names = (source, own, own.partition(".")[0], f"{own} (own)")
-    return next((name for name in names if name in there), source)
 
 
 @dataclass(frozen=True)
@@ -200,14 +189,12 @@ FIGURES = {
         ("photo", "computers"),
         picture="data",
     ),
-    "losses": FigureKind(
-        "training loss against epoch", "curves.losses", ("gcn",), ("cora", "citeseer", "pubmed")
-    ),
+    "losses": FigureKind("training loss against epoch", "curves.losses", ("gcn",), CITATION),
     "depth": FigureKind(
         "accuracy against the number of layers",
         "by_layer.depth",
         ("gcn",),
-        ("cora", "citeseer", "pubmed"),
+        CITATION,
         published=True,
     ),
     "parameter": FigureKind(
@@ -219,11 +206,10 @@ FIGURES = {
         "forest.forest",
         BACKBONES,
         SETS,
-        picture="all",
+        "all",
     ),
     "path": FigureKind("the path from mean to max", "curves.path", picture="all", needs_runs=False),
 }
-r"""Every figure there is."""
 
 
 def pictures(
@@ -268,22 +254,14 @@ def _stem(name: str, request: FigureRequest) -> str:
     words = [name, *request.backbones, *(Path(source).name for source in request.data)]
     words += [request.settings_name] if request.settings_name not in (None, PUBLISHED) else []
     words += [f"{setting}={value}" for setting, value in request.overrides.items()]
-    return "-".join(
-        "".join(mark if mark.isalnum() or mark in "_=." else "_" for mark in word) for word in words
-    )
-
-
-FORMATS = ("svg", "png")
-DPI = 200
+    return "-".join(re.sub(r"[^\w=.]", "_", word) for word in words)
 
 
 def write_figure(
     figure: Figure, folder: Path, stem: str, formats: Iterable[str] = FORMATS, *, dpi: int = DPI
 ) -> list[Path]:
-    r"""Writes a figure in each format, and returns the files.
-
-    The resolution is that of what is not drawn as lines: the whole PNG, and the points of t-SNE in
-    the SVG.
+    r"""Writes a figure in each format, and returns the files. The resolution is that of what is not
+    drawn as lines: the whole PNG, and the points of t-SNE in the SVG.
     """
     import matplotlib
 

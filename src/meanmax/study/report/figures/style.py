@@ -1,6 +1,4 @@
-r"""The style of all figures: colours that colour-blind readers can distinguish, with lines and
-markers that differ without any colour.
-"""
+r"""The style of all figures: colour-blind readers can distinguish colours, lines and markers."""
 
 from __future__ import annotations
 
@@ -13,21 +11,16 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from numpy.typing import ArrayLike
 
 from meanmax.study.paper.result_tables import SETS
+from meanmax.study.report.charts import Band
 
 # Palettes that colour-blind readers can distinguish, by Okabe and Ito and by Tol (muted).
 OKABE_ITO = "#0072B2 #E69F00 #009E73 #CC79A7 #56B4E9 #D55E00 #F0E442 #444444".split()
-TOL_MUTED = (
-    "#332288 #88CCEE #44AA99 #117733 #999933 #DDCC77 #CC6677 #882255 #AA4499 #777777".split()
-)
+TOL = "#332288 #88CCEE #44AA99 #117733 #999933 #DDCC77 #CC6677 #882255 #AA4499 #777777".split()
 BACKBONE_NAMES = {"masked_gcn": "Masked GCN", "sage": "GraphSAGE"}
-LONGEST = 24
-r"""The longest name of a data set above a panel."""
-
-SIZE = 8
-r"""The size of text in points."""
+LONGEST = 24  # letters of a data set's name above a panel
+SIZE = 8  # of text, in points
 
 
 class MethodStyle(NamedTuple):
@@ -153,19 +146,10 @@ def absent(axes: Axes, text: str = "no runs yet") -> None:
     grey_text(axes, 0.5, 0.5, text, ha="center", transform=axes.transAxes)
 
 
-def band(
-    axes: Axes,
-    aggr: str,
-    x: ArrayLike,
-    low: ArrayLike,
-    middle: ArrayLike,
-    high: ArrayLike,
-    *,
-    alpha: float,
-    **options: Any,
-) -> None:
+def band(axes: Axes, aggr: str, values: Band, *, alpha: float, **options: Any) -> None:
     r"""The line of a method with a shaded band around it."""
     method = method_style(aggr)
+    x, low, middle, high = values
     axes.fill_between(x, low, high, color=method.colour, alpha=alpha, linewidth=0)
     axes.plot(x, middle, method.line, color=method.colour, linewidth=1.4, **options)
 

@@ -11,33 +11,22 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from meanmax.study.report.embeddings import (
-    LabelSource,
-    Layout,
-    NoLabels,
-    coordinates_of,
-    is_placeable,
-    silhouette_of,
-)
+from meanmax.study.report.embeddings import Layout, NoLabels, coordinates_of, silhouette_of
 from meanmax.study.report.evidence import Evidence, completed_runs
 from meanmax.study.report.figures import style
 from meanmax.study.report.figures.request import FigureRequest, NothingToShow
 from meanmax.study.runs.row import Row
 
 MARKERS = ("o", "^", "s", "v", "D", "P", "X")
-NAMED = 20
-r"""The largest number of classes in the legend."""
+NAMED = 20  # classes in the legend, at most
 
-Embedded = dict[str, tuple[Row, np.ndarray]]
-r"""A run and its embedding for each aggregator."""
+Embedded = dict[str, tuple[Row, np.ndarray]]  # a run and its embedding for each aggregator
 
 
 def tsne(evidence: Evidence, request: FigureRequest) -> Figure:
     r"""2-D t-SNE of the last hidden embedding of a backbone and its variants: the same split, seed
     and settings for all, coloured by class, with the silhouette score of the embedding itself and
-    the test score under each panel.
-
-    Coordinates are computed once and cached in the store.
+    the test score under each panel. Coordinates are computed once and cached in the store.
     """
     request = replace(request, backbones=request.backbones[:1], data=request.data[:1])
     backbone, data = style.backbone_name(request.backbones[0]), request.data[0]
@@ -84,8 +73,8 @@ def _fullest_split(evidence: Evidence, request: FigureRequest) -> tuple[int, Emb
         found: Embedded = {}
         for aggr, own in rows.items():
             for row in (row for row in own if row.split_seed == split):
-                array = evidence.array(row.key, "embedding")
-                if array is not None and is_placeable(array):
+                array = evidence.embedding(row.key)
+                if array is not None:
                     found[aggr] = (row, array.astype(np.float32))
         if len(found) > len(best[1]):
             best = (split, found)
@@ -97,9 +86,8 @@ def _fullest_split(evidence: Evidence, request: FigureRequest) -> tuple[int, Emb
 def _classes(request: FigureRequest, row: Row, nodes: int) -> tuple[np.ndarray, tuple[str, ...]]:
     r"""The class of each node, -1 for none, and the names of classes."""
     source = request.sources.get(row.data, row.data)
-    labels = request.labels or LabelSource(data_dir=request.data_dir)
     try:
-        found = labels.of(row.data, row.data_hash, source)
+        found = request.labels.of(row.data, row.data_hash, source)
     except NoLabels as error:
         raise NothingToShow(str(error)) from error
     if found.classes is None or len(found.classes) != nodes:
@@ -130,7 +118,9 @@ def _panel(
     box = {"boxstyle": "round,pad=0.12", "fc": "white", "ec": "none", "alpha": 0.75}
     text: dict[str, Any] = {"fontsize": style.SIZE - 1, "ha": "center", "va": "center", "bbox": box}
     for label in np.unique(y[~bare]) if count <= NAMED else ():
-        x, height = _middle(points[y == label])
+        # At the point nearest to the median, so that the number is inside its class.
+        own = points[y == label]
+        x, height = own[((own - np.median(own, axis=0)) ** 2).sum(axis=1).argmin()]
         axes.text(x, height, f"{label + 1}", **text)
     axes.set_aspect("equal", adjustable="datalim")
     score = silhouette_of(evidence.derived, row.key, y, embedding)
@@ -139,15 +129,9 @@ def _panel(
     style.labels(axes, f"silhouette {compact}" + ("" if test is None else f", test {test:.1f} %"))
 
 
-def _middle(points: np.ndarray) -> np.ndarray:
-    r"""The point of a class that is nearest to its median, so that a number is inside its class."""
-    middle: np.ndarray = points[((points - np.median(points, axis=0)) ** 2).sum(axis=1).argmin()]
-    return middle
-
-
 def _styles(count: int) -> tuple[list[str], list[str]]:
     r"""A colour and a marker for each class; beyond ten, colours repeat with another marker."""
-    colours = style.OKABE_ITO if count <= len(style.OKABE_ITO) else style.TOL_MUTED
+    colours = style.OKABE_ITO if count <= len(style.OKABE_ITO) else style.TOL
     return (
         [colours[k % len(colours)] for k in range(count)],
         [MARKERS[k // len(colours) % len(MARKERS)] for k in range(count)],
