@@ -201,10 +201,8 @@ def _machine(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def render(shown: dict[str, Any]) -> str:
-    r"""The HTML of what :func:`content` gives.
-
-    All text is escaped, and a content security policy allows the page's own script only, by its
-    hash.
+    r"""The HTML of what :func:`content` gives. All text is escaped, and a content security policy
+    allows the page's own script only, by its hash.
     """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("meanmax.study.report", "templates"),
