@@ -50,7 +50,8 @@ def coordinates(embedding: np.ndarray, layout: Layout | None = None) -> np.ndarr
     <https://www.jmlr.org/papers/v9/vandermaaten08a.html>`_, float32, :obj:`[num_nodes, 2]`.
 
     It starts from the first two principal components, so that similar embeddings get similar
-    pictures. The embedding, :obj:`[num_nodes, channels]`, is finite and has four nodes or more.
+    pictures. The embedding, :obj:`[num_nodes, channels]`, is finite and has four nodes or more,
+    which are not all alike.
     """
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
@@ -59,8 +60,8 @@ def coordinates(embedding: np.ndarray, layout: Layout | None = None) -> np.ndarr
     x = np.asarray(embedding, np.float32)
     if not is_placeable(x):
         raise ValueError(
-            f"t-SNE needs a finite embedding of 4 nodes or more (got shape {x.shape}): use the "
-            f"embedding of a successful run"
+            f"t-SNE needs a finite embedding of 4 nodes or more that are not all alike (got shape "
+            f"{x.shape}): use the embedding of a successful run"
         )
     if layout.components < min(x.shape):
         x = PCA(layout.components, random_state=layout.seed).fit_transform(x)
@@ -76,8 +77,12 @@ def coordinates(embedding: np.ndarray, layout: Layout | None = None) -> np.ndarr
 
 
 def is_placeable(embedding: np.ndarray) -> bool:
-    r"""Whether :func:`coordinates` accepts an embedding."""
-    return embedding.ndim == 2 and len(embedding) > 3 and bool(np.isfinite(embedding).all())
+    r"""Whether :func:`coordinates` accepts an embedding: on one without variance scikit-learn's
+    t-SNE ends the process.
+    """
+    if embedding.ndim != 2 or len(embedding) < 4 or not np.isfinite(embedding).all():
+        return False
+    return bool((embedding != embedding[0]).any())
 
 
 def coordinates_of(
