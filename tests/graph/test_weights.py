@@ -7,7 +7,7 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_remaining_self_loops
 
 from meanmax.graph import Graph
-from meanmax.graph.weights import normalized, with_self_loops
+from meanmax.graph.build import normalized, with_self_loops
 
 # Directed, multiple edges 0 -> 1, self-loops at 1 (one) and 3 (two), node 4 isolated.
 EDGES = torch.tensor([[0, 0, 1, 3, 2, 3, 3], [1, 1, 1, 3, 0, 3, 2]])

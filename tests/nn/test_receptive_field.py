@@ -10,7 +10,7 @@ import torch
 from meanmax import Graph, build_model
 from meanmax.graph import SparseFeatures
 from meanmax.graph.views import RowsGraph
-from meanmax.nn.receptive_field import Field
+from meanmax.nn.model import Field
 from meanmax.train import LabeledNodes, Sample, Schedule, TrainingProblem, loop, train
 from meanmax.train.problem import FieldSample, restrict_to_field
 

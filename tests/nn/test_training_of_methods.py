@@ -29,7 +29,8 @@ def train(backbone, aggr, seed, epochs, *, dropout=0.0, nonlinear="first"):
     x, graph, y = small_problem()
     model = build_model(
         backbone, aggr, 8, 16, 3, heads=2 if backbone in ("gat", "cat") else None,
-        dropout=dropout, nonlinear=nonlinear, num_nodes=len(y) if backbone == "cat" else None,
+        dropout=dropout, nonlinear=nonlinear,
+        layer_options={"num_nodes": len(y) if backbone == "cat" else None},
     )  # fmt: skip
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     for _ in range(epochs):

@@ -88,6 +88,19 @@ def test_graphsage_with_pooling_and_attention_with_several_heads():
     )
 
 
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_gcn_without_added_self_loops(normalize, weighted):
+    model, graph = model_of("gcn", "softmax"), awkward(weighted=weighted)
+    with torch.no_grad():
+        looped = model(features(), graph)
+    for layer in model.layers:
+        layer.add_self_loops, layer.normalize = False, normalize
+    with torch.no_grad():
+        assert not torch.allclose(model(features(), graph), looped)
+    check(model, features(), graph, memory=LITTLE)
+
+
 def test_one_row_at_a_time():
     check(model_of("gcn", "poly"), features(), awkward(), memory=1)
 

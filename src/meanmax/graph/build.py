@@ -1,10 +1,11 @@
-"""From edges in any order to a checked structure and its weights."""
+"""From edges in any order to a checked structure, with self-loops and normalised weights."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, final
+from typing import Any, Literal, NamedTuple, TypeAlias, final
 
 import numpy as np
 import torch
@@ -13,30 +14,25 @@ from torch import Tensor
 from torch_geometric import EdgeIndex
 
 from meanmax.graph import checks
-from meanmax.graph.checks import as_index, as_sizes, check_batch, is_sorted
-from meanmax.graph.weights import prepare_edges
+from meanmax.graph.checks import Normalize, as_index, as_sizes, is_sorted
+
+LoopMode: TypeAlias = Literal["add", "replace"]
 
 
 class Csr(NamedTuple):
     r"""Edges grouped by target, in their given order within a target."""
 
-    rowptr: Tensor
-    """[num_dst + 1]"""
-    col: Tensor
-    """[num_edges], the source of each edge."""
-    perm: Tensor | None
-    """[num_edges], the given position of each edge; None if it is unchanged."""
+    rowptr: Tensor  # [num_dst + 1]
+    col: Tensor  # the source of each edge, [num_edges]
+    perm: Tensor | None  # the given position of each edge, [num_edges]; None if it is unchanged
 
 
 class Csc(NamedTuple):
     r"""Edges grouped by source, in CSR order within a source."""
 
-    colptr: Tensor
-    """[num_src + 1]"""
-    row: Tensor
-    """[num_edges], the target of each edge."""
-    csc_to_csr: Tensor
-    """[num_edges], the CSR position of each edge."""
+    colptr: Tensor  # [num_src + 1]
+    row: Tensor  # the target of each edge, [num_edges]
+    csc_to_csr: Tensor  # the CSR position of each edge, [num_edges]
 
 
 def index_dtype(*sizes: int) -> torch.dtype:
@@ -101,12 +97,11 @@ def _transpose_with_scipy(ptr: Tensor, index: Tensor, size: int) -> tuple[Tensor
 class Structure:
     r"""Edges grouped by target, and the node ranges of the graphs they belong to."""
 
-    num_src: int  # the number of source nodes
-    num_dst: int  # the number of target nodes
+    num_src: int
+    num_dst: int
     rowptr: Tensor  # the first edge of each target, [num_dst + 1]
     col: Tensor  # the source of each edge, [num_edges]
-    # The given position of each edge, [num_edges], or None if edges were given in this order
-    perm: Tensor | None
+    perm: Tensor | None  # the given position of each edge, [num_edges]; None if it is unchanged
     src_ptr: Tensor  # the first source node of each graph, [num_graphs + 1]
     dst_ptr: Tensor  # the first target node of each graph, [num_graphs + 1]
 
@@ -145,14 +140,9 @@ class Structure:
         rowptr = self.rowptr.to(device)
         if rowptr is self.rowptr:
             return self
-        moved = replace(
-            self,
-            rowptr=rowptr,
-            col=self.col.to(device),
-            perm=None if self.perm is None else self.perm.to(device),
-            src_ptr=self.src_ptr.to(device),
-            dst_ptr=self.dst_ptr.to(device),
-        )
+        col, perm = self.col.to(device), None if self.perm is None else self.perm.to(device)
+        src_ptr, dst_ptr = self.src_ptr.to(device), self.dst_ptr.to(device)
+        moved = Structure(self.num_src, self.num_dst, rowptr, col, perm, src_ptr, dst_ptr)
         if "csc" in self.__dict__:
             moved.__dict__["csc"] = Csc(*(part.to(device) for part in self.csc))
         return moved
@@ -186,17 +176,8 @@ def find_sizes(
     if isinstance(given, EdgeIndex) and given.sparse_size() != (None, None):
         num_src, num_dst = given.get_sparse_size()
         return num_src, num_dst
-    size = int(edges.max()) + 1 if edges.numel() > 0 else 0
-    return max(size, 0), max(size, 0)
-
-
-def ranges_of_batch(batch: tuple[Tensor, Tensor], sizes: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    r"""Returns :obj:`src_ptr` and :obj:`dst_ptr` of sorted graph ids."""
-    for ids, size in zip(batch, sizes, strict=True):
-        check_batch(ids, size)
-    num_graphs = max((int(ids[-1]) + 1 for ids in batch if ids.numel() > 0), default=0)
-    src_ptr, dst_ptr = (pointer(ids.long(), num_graphs) for ids in batch)
-    return src_ptr, dst_ptr
+    size = max(int(edges.max()) + 1, 0) if edges.numel() > 0 else 0
+    return size, size
 
 
 def check_edges_within(src: Tensor, dst: Tensor, src_ptr: Tensor, dst_ptr: Tensor) -> None:
@@ -217,16 +198,11 @@ def check_edges_within(src: Tensor, dst: Tensor, src_ptr: Tensor, dst_ptr: Tenso
 class EdgeList(NamedTuple):
     r"""Edges in some order, not yet checked."""
 
-    edge_index: Any
-    """[2, num_edges]: sources, targets."""
-    num_nodes: Any = None
-    """The number of nodes, or (num_src, num_dst)."""
-    weight: Any = None
-    """[num_edges] or [num_edges, heads]"""
-    batch: Any = None
-    """The graph id of each node, or a pair of such vectors for sources and targets."""
-    ptr: Any = None
-    """[num_graphs + 1], the first node of each graph, instead of 'batch'."""
+    edge_index: Any  # [2, num_edges]: sources, targets
+    num_nodes: Any = None  # the number of nodes, or (num_src, num_dst)
+    weight: Any = None  # [num_edges] or [num_edges, heads]
+    batch: Any = None  # the graph id of each node, or a pair of vectors for sources and targets
+    ptr: Any = None  # the first node of each graph, [num_graphs + 1], instead of 'batch'
 
 
 def build(given: EdgeList, normalize: Any, self_loops: Any) -> tuple[Structure, Tensor | None]:
@@ -237,9 +213,7 @@ def build(given: EdgeList, normalize: Any, self_loops: Any) -> tuple[Structure, 
     loop_mode = checks.check_options(normalize, self_loops, num_src, num_dst)
     checks.check_range(edges[0], num_src, "source")
     checks.check_range(edges[1], num_dst, "target")
-    weight = given.weight
-    if weight is not None:
-        weight = checks.as_weight(weight, edges.size(1), edges.device)
+    weight = checks.as_weight(given.weight, edges.size(1), edges.device)
 
     num_loops = 0 if loop_mode is None else num_dst
     dtype = index_dtype(num_src, num_dst, edges.size(1) + num_loops)
@@ -257,15 +231,14 @@ def build_from_csr(
     rowptr: Any, col: Any, num_src: int | None, weight: Any
 ) -> tuple[Structure, Tensor | None]:
     r"""Checks edges that are grouped by target already."""
-    rowptr, col = checks.as_index(rowptr, "rowptr"), checks.as_index(col, "col")
+    rowptr, col = as_index(rowptr, "rowptr"), as_index(col, "col")
     if col.dim() != 1:
         raise ValueError(f"'col' must be a vector (got shape {list(col.shape)})")
     checks.check_pointer(rowptr, col.numel(), "rowptr")
     num_dst = rowptr.numel() - 1
-    num_src, _ = checks.as_sizes(num_dst if num_src is None else num_src)
+    num_src, _ = as_sizes(num_dst if num_src is None else num_src)
     checks.check_range(col, num_src, "source", "col")
-    if weight is not None:
-        weight = checks.as_weight(weight, col.numel(), col.device)
+    weight = checks.as_weight(weight, col.numel(), col.device)
     dtype = index_dtype(num_src, num_dst, col.numel())
     rowptr, col = rowptr.to(dtype).contiguous(), col.to(dtype).contiguous()
     src_ptr, dst_ptr = _ranges(None, None, (num_src, num_dst), col.device)
@@ -273,16 +246,99 @@ def build_from_csr(
 
 
 def _ranges(
-    ptr: Any,
-    batch: tuple[Tensor, Tensor] | None,
-    sizes: tuple[int, int],
-    device: torch.device,
+    ptr: Any, batch: tuple[Tensor, Tensor] | None, sizes: tuple[int, int], device: torch.device
 ) -> tuple[Tensor, Tensor]:
+    r"""Returns :obj:`src_ptr` and :obj:`dst_ptr`."""
     if ptr is not None:
-        ptr = checks.as_index(ptr, "ptr").to(device, torch.int64)
+        ptr = as_index(ptr, "ptr").to(device, torch.int64)
         checks.check_pointer(ptr, sizes[0], "ptr")
         return ptr, ptr
-    if batch is not None:
-        src_ptr, dst_ptr = ranges_of_batch(batch, sizes)
-        return src_ptr.to(device), dst_ptr.to(device)
-    return torch.tensor([0, sizes[0]], device=device), torch.tensor([0, sizes[1]], device=device)
+    if batch is None:
+        src_ptr, dst_ptr = (torch.tensor([0, size], device=device) for size in sizes)
+        return src_ptr, dst_ptr
+    for ids, size in zip(batch, sizes, strict=True):
+        checks.check_batch(ids, size)
+    num_graphs = max((int(ids[-1]) + 1 for ids in batch if ids.numel() > 0), default=0)
+    src_ptr, dst_ptr = (pointer(ids.long(), num_graphs).to(device) for ids in batch)
+    return src_ptr, dst_ptr
+
+
+def prepare_edges(
+    src: Tensor,
+    dst: Tensor,
+    weight: Tensor | None,
+    num_dst: int,
+    normalize: Normalize | None,
+    loop_mode: LoopMode | None,
+    *,
+    first: int = 0,
+    to_sources: Callable[[Tensor], Tensor] = lambda values: values,
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    r"""Adds self-loops and normalises weights, for a whole graph and for rows of one; see
+    :func:`with_self_loops` and :func:`normalized`.
+    """
+    if loop_mode is not None:
+        src, dst, weight = with_self_loops(src, dst, weight, num_dst, loop_mode, first)
+    if normalize is not None:
+        if weight is None:
+            weight = torch.ones(src.numel(), device=src.device)
+        weight = normalized(src, dst, weight, num_dst, normalize, to_sources)
+    return src, dst, weight
+
+
+def with_self_loops(
+    src: Tensor, dst: Tensor, weight: Tensor | None, num_nodes: int, mode: LoopMode, first: int = 0
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    r"""Gives each of the first :obj:`num_nodes` targets exactly one self-loop, placed after all
+    other edges in node order, as :func:`torch_geometric.utils.add_remaining_self_loops` does.
+
+    With :obj:`"add"` a node that has self-loops keeps the weight of the last one and others get
+    weight 1; with :obj:`"replace"` all get weight 1. Target 0 is source :obj:`first`.
+    """
+    is_loop = src == dst + first
+    others = (~is_loop).nonzero().view(-1)
+    nodes = torch.arange(num_nodes, dtype=src.dtype, device=src.device)
+    new_src = torch.cat([src.index_select(0, others), nodes + first])
+    new_dst = torch.cat([dst.index_select(0, others), nodes])
+    if weight is None:
+        return new_src, new_dst, None
+
+    loop_weight = weight.new_ones(num_nodes, *weight.shape[1:])
+    if mode == "add":
+        positions = is_loop.nonzero().view(-1)
+        last = positions.new_full((num_nodes,), -1)
+        last = last.scatter_reduce(0, dst.index_select(0, positions).long(), positions, "amax")
+        looped = (last >= 0).nonzero().view(-1)
+        loop_weight = loop_weight.index_copy(0, looped, weight.index_select(0, last[looped]))
+    return new_src, new_dst, torch.cat([weight.index_select(0, others), loop_weight])
+
+
+def normalized(
+    src: Tensor,
+    dst: Tensor,
+    weight: Tensor,
+    num_dst: int,
+    normalize: Normalize,
+    to_sources: Callable[[Tensor], Tensor] = lambda values: values,
+) -> Tensor:
+    r"""Divides weights by their sums :math:`d_v = \sum_u a_{vu}` over each target, for each head:
+
+    .. math::
+        a_{vu} / \sqrt{d_v d_u} \quad (\texttt{"sym"}) \qquad
+        a_{vu} / d_v \quad (\texttt{"row"})
+
+    The first is :func:`torch_geometric.nn.conv.gcn_conv.gcn_norm`. Where a sum is zero so is the
+    result, with finite gradients. :obj:`to_sources` maps :math:`d^{-1/2}` of the targets to that of
+    the sources, where the two are not the same nodes.
+    """
+    degree = weight.new_zeros(num_dst, *weight.shape[1:]).index_add(0, dst, weight)
+    if normalize == "row":
+        return weight / degree.where(degree > 0, 1).index_select(0, dst)
+    scale = inverse_root(degree)
+    return to_sources(scale).index_select(0, src) * weight * scale.index_select(0, dst)
+
+
+def inverse_root(degree: Tensor) -> Tensor:
+    r""":math:`d^{-1/2}`, and 0 where :math:`d` is 0."""
+    positive = degree > 0
+    return degree.where(positive, 1).pow(-0.5).where(positive, 0)

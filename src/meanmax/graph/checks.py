@@ -23,8 +23,14 @@ def as_index(value: Any, name: str) -> Tensor:
     index: Tensor
     if isinstance(value, EdgeIndex | Index):
         index = value.as_tensor()
+    elif isinstance(value, Tensor):
+        index = value
     else:
-        index = value if isinstance(value, Tensor) else _tensor_of_array(np.asarray(value), name)
+        array = np.asarray(value)
+        if array.size > 0 and array.dtype.kind not in "iu":
+            raise ValueError(f"'{name}' must hold integers (got {array.dtype})")
+        # A copy where torch could not share the memory: read-only, byte-swapped, reversed.
+        index = torch.from_numpy(np.require(array, np.int64, ["C", "W"]))
     if index.layout != torch.strided:
         raise ValueError(f"'{name}' must be a dense tensor of indices (got {index.layout})")
     if index.dtype not in _INTEGER:
@@ -59,10 +65,13 @@ def as_sizes(num_nodes: Any) -> tuple[int, int]:
     return num_src, num_dst
 
 
-def as_weight(value: Any, num_edges: int, device: torch.device) -> Tensor:
+def as_weight(value: Any, num_edges: int, device: torch.device) -> Tensor | None:
     r"""Returns finite, non-negative floating weights of shape :obj:`[num_edges]` or
-    :obj:`[num_edges, heads]`; integers and booleans take the default floating dtype.
+    :obj:`[num_edges, heads]`, or :obj:`None` for :obj:`None`; integers and booleans take the
+    default floating dtype.
     """
+    if value is None:
+        return None
     weight = value if isinstance(value, Tensor) else torch.tensor(value, device=device)
     if weight.dim() not in (1, 2) or weight.size(0) != num_edges:
         raise ValueError(
@@ -77,7 +86,15 @@ def as_weight(value: Any, num_edges: int, device: torch.device) -> Tensor:
         weight = weight.to(torch.get_default_dtype())
     if not weight.dtype.is_floating_point:
         raise ValueError(f"'edge_weight' must hold real numbers (got {weight.dtype})")
-    _check_weight_values(weight.detach())
+    if weight.numel() == 0:
+        return weight
+    low, high = (float(bound) for bound in weight.detach().aminmax())
+    if low != low:  # aminmax propagates NaN
+        raise ValueError("'edge_weight' must be finite (got NaN)")
+    if low < 0:
+        raise ValueError(f"'edge_weight' must not be negative (got {low:g})")
+    if high == float("inf"):
+        raise ValueError("'edge_weight' must be finite (got inf)")
     return weight
 
 
@@ -148,22 +165,3 @@ def check_options(
 def is_sorted(index: Tensor) -> bool:
     r"""Whether a vector never decreases."""
     return bool((index[1:] >= index[:-1]).all())
-
-
-def _tensor_of_array(array: np.ndarray, name: str) -> Tensor:
-    if array.size > 0 and array.dtype.kind not in "iu":
-        raise ValueError(f"'{name}' must hold integers (got {array.dtype})")
-    # A copy where torch could not share the memory: read-only, byte-swapped, reversed.
-    return torch.from_numpy(np.require(array, np.int64, ["C", "W"]))
-
-
-def _check_weight_values(weight: Tensor) -> None:
-    if weight.numel() == 0:
-        return
-    low, high = (float(bound) for bound in weight.aminmax())
-    if low != low:  # aminmax propagates NaN
-        raise ValueError("'edge_weight' must be finite (got NaN)")
-    if low < 0:
-        raise ValueError(f"'edge_weight' must not be negative (got {low:g})")
-    if high == float("inf"):
-        raise ValueError("'edge_weight' must be finite (got inf)")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import accumulate
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +18,8 @@ from meanmax.graph.convert import edges_of_data, edges_of_networkx, edges_of_sci
 
 if TYPE_CHECKING:
     import networkx
+
+T = TypeVar("T")
 
 
 def join_structures(parts: Sequence[Structure]) -> Structure:
@@ -199,9 +201,7 @@ class Graph:
                 :obj:`batch` are used.
             edge_weight (str, optional): The attribute that holds weights; the default one may be
                 absent. (default: :obj:`"edge_weight"`)
-            normalize (str, optional): See :meth:`from_edge_index`. (default: :obj:`None`)
-            self_loops (bool or str, optional): See :meth:`from_edge_index`.
-                (default: :obj:`False`)
+            normalize, self_loops: See :meth:`from_edge_index`.
         """
         return cls(*build(edges_of_data(data, edge_weight), normalize, self_loops))
 
@@ -214,9 +214,7 @@ class Graph:
         Args:
             matrix (scipy.sparse.sparray): Entry :obj:`[i, j]` is the weight of the edge from i to
                 j, as in PyG's :obj:`from_scipy_sparse_matrix`. Stored zeros are edges too.
-            normalize (str, optional): See :meth:`from_edge_index`. (default: :obj:`None`)
-            self_loops (bool or str, optional): See :meth:`from_edge_index`.
-                (default: :obj:`False`)
+            normalize, self_loops: See :meth:`from_edge_index`.
         """
         return cls(*build(edges_of_scipy(matrix), normalize, self_loops))
 
@@ -236,9 +234,7 @@ class Graph:
                 undirected edge points both ways, an undirected self-loop is one edge.
             edge_weight (str, optional): The attribute that holds the weight of each edge.
                 (default: :obj:`None`)
-            normalize (str, optional): See :meth:`from_edge_index`. (default: :obj:`None`)
-            self_loops (bool or str, optional): See :meth:`from_edge_index`.
-                (default: :obj:`False`)
+            normalize, self_loops: See :meth:`from_edge_index`.
         """
         return cls(*build(edges_of_networkx(graph, edge_weight), normalize, self_loops))
 
@@ -259,11 +255,7 @@ class Graph:
 
         Args:
             path (str or PathLike): The file.
-            num_nodes (int or tuple, optional): See :meth:`from_edge_index`.
-                (default: :obj:`None`)
-            normalize (str, optional): See :meth:`from_edge_index`. (default: :obj:`None`)
-            self_loops (bool or str, optional): See :meth:`from_edge_index`.
-                (default: :obj:`False`)
+            num_nodes, normalize, self_loops: See :meth:`from_edge_index`.
         """
         given = read_edge_list(path)._replace(num_nodes=num_nodes)
         return cls(*build(given, normalize, self_loops))
@@ -357,6 +349,11 @@ class Graph:
         return None if self.weight is None else self._structure.to_given_order(self.weight)
 
     @property
+    def has_learned_weight(self) -> bool:
+        r"""Whether the weights carry a gradient, so that nothing made from them is cached."""
+        return self.weight is not None and self.weight.requires_grad
+
+    @property
     def device(self) -> torch.device:
         r"""The device of all tensors."""
         return self.rowptr.device
@@ -383,10 +380,10 @@ class Graph:
                 Weights that are learned belong into a new graph for each step, or into a layer's
                 :obj:`edge_weight`.
         """
-        if edge_weight is None:
-            return Graph(self._structure)
-        values = as_weight(edge_weight, self.num_edges, self.device)
-        return Graph(self._structure, self._structure.to_graph_order(values))
+        weight = as_weight(edge_weight, self.num_edges, self.device)
+        return Graph(
+            self._structure, None if weight is None else self._structure.to_graph_order(weight)
+        )
 
     def prepared(self, normalize: Normalize | None = None, self_loops: SelfLoops = False) -> Graph:
         r"""Returns the graph that a layer aggregates over: with self-loops, with its weights
@@ -395,37 +392,42 @@ class Graph:
         It is cached for the next call, unless the weights carry a gradient.
 
         Args:
-            normalize (str, optional): See :meth:`from_edge_index`. (default: :obj:`None`)
-            self_loops (bool or str, optional): See :meth:`from_edge_index`.
-                (default: :obj:`False`)
+            normalize, self_loops: See :meth:`from_edge_index`.
 
         Example:
             >>> graph = Graph.from_edge_index([[0, 1], [1, 0]], normalize=None)
             >>> graph.prepared("sym", self_loops=True).weight
             tensor([0.5000, 0.5000, 0.5000, 0.5000])
         """
+        if self.has_learned_weight:
+            with torch.inference_mode(False):
+                return self._prepare(normalize, self_loops)
         key = ("prepared", normalize, self_loops)
+        return self.cached(key, lambda: self._prepare(normalize, self_loops))
+
+    def cached(self, key: Hashable, make: Callable[[], T]) -> T:
+        r"""The result of :obj:`make`, kept in :attr:`cache` under :obj:`key`.
+
+        Args:
+            key (hashable): The key.
+            make (callable): Called once, outside of inference mode, since what is cached may be
+                trained with later.
+        """
         if key not in self.cache:
-            with torch.inference_mode(False):  # what is cached may be trained with later
-                ready = self._prepare(normalize, self_loops)
-            if self.weight is not None and self.weight.requires_grad:
-                return ready
-            self.cache[key] = ready
-        prepared: Graph = self.cache[key]
-        return prepared
+            with torch.inference_mode(False):
+                self.cache[key] = make()
+        found: T = self.cache[key]
+        return found
 
     def _prepare(self, normalize: Normalize | None, self_loops: SelfLoops) -> Graph:
         structure, weight = self._structure.in_csr_order, self.weight
         if normalize is None and self_loops is False:
             return self if structure is self._structure else Graph(structure, weight)
         given = EdgeList(structure.edge_index, (self.num_src, self.num_dst), weight)
-        if self_loops is not False:
-            given = given._replace(ptr=self.src_ptr)
-            structure, weight = build(given, normalize, self_loops)
-            ordered = structure.in_csr_order
-            return Graph(ordered, weight)
-        _, weight = build(given, normalize, False)
-        return Graph(structure, weight)
+        if self_loops is False:
+            return Graph(structure, build(given, normalize, False)[1])
+        looped, weight = build(given._replace(ptr=self.src_ptr), normalize, self_loops)
+        return Graph(looped.in_csr_order, weight)
 
     def to(self, device: torch.device | str) -> Graph:
         r"""Returns the graph on :obj:`device`, itself if it is there already.

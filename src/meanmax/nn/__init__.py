@@ -1,6 +1,5 @@
 r"""Layers that take any aggregator: GCN, Masked GCN, GAT, CAT, GraphSAGE and GIN."""
 
-from meanmax.nn.build import build_model
 from meanmax.nn.cat import CATConv, StructuralEmbedding, fit_structure, structure_loss
 from meanmax.nn.gat import GATConv
 from meanmax.nn.gcn import GCNConv
@@ -9,7 +8,7 @@ from meanmax.nn.linear import Linear
 from meanmax.nn.masked_gcn import MaskedGCNConv
 from meanmax.nn.model import NodeModel, Trainable
 from meanmax.nn.pyg_baselines import PYG_BASELINES, PyGBaseline, build_pyg_baseline
-from meanmax.nn.registry import BACKBONES, LayerOptions
+from meanmax.nn.registry import BACKBONES, LayerOptions, build_model
 from meanmax.nn.sage import SAGEConv
 
 __all__ = [

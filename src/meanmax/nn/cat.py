@@ -1,8 +1,9 @@
-r"""Structural embeddings: vectors of nodes whose inner products resemble the adjacency matrix."""
+r"""The conjoint attention layer, and the structural embeddings that it attends to."""
 
 from __future__ import annotations
 
 import zlib
+from itertools import pairwise
 from typing import Literal, TypeAlias, final, get_args
 
 import numpy as np
@@ -14,20 +15,9 @@ from torch.nn import Module, Parameter
 
 from meanmax import functional
 from meanmax.graph import Graph
-from meanmax.nn.conv import (
-    Aggr,
-    Conv,
-    Neighbourhood,
-    Pair,
-    as_graph,
-    check_channels,
-    check_positive,
-    check_rate,
-    square_features,
-    with_bias,
-)
-from meanmax.nn.gat import attended, combine_heads, reweighted, scores
-from meanmax.nn.linear import Features, Linear, fast_dropout
+from meanmax.nn.conv import Aggr, Pair, as_graph, check_positive, check_rate, square_features
+from meanmax.nn.gat import AttentionConv, attended, reweighted, scores
+from meanmax.nn.linear import Features, fast_dropout
 from meanmax.ops import edge_dot, row_softmax
 from meanmax.ops.autograd import summed_weights
 from meanmax.ops.spec import check_choice
@@ -97,9 +87,8 @@ def structure_loss(structure: Tensor, graph: Graph) -> Tensor:
     graph = _checked(graph)
     adjacency, square = _without_loops(graph)
     cross = (structure * functional.sum(structure, adjacency)).sum()
-    bounds = graph.src_ptr.tolist()
-    grams = [structure[lo:hi].T @ structure[lo:hi] for lo, hi in zip(bounds, bounds[1:])]  # noqa: B905
-    gram = torch.stack([(gram * gram).sum() for gram in grams]).sum()
+    parts = [structure[first:last] for first, last in pairwise(graph.src_ptr.tolist())]
+    gram = torch.stack([(part.T @ part).square().sum() for part in parts]).sum()
     return 0.25 * (square - 2 * cross + gram)
 
 
@@ -122,19 +111,16 @@ def fit_structure(graph: Graph, channels: int, *, seed: int = 0) -> Tensor:
     """
     check_positive(channels=channels)
     graph = _checked(graph)
-    key = ("structure", channels, seed)
-    if key not in graph.cache:
+
+    def fit() -> Tensor:
         adjacency = _matrix(_without_loops(graph)[0])
-        bounds = graph.src_ptr.tolist()
-        blocks = [(lo, adjacency[lo:hi, lo:hi]) for lo, hi in zip(bounds, bounds[1:])]  # noqa: B905
         fitted = np.zeros((graph.num_nodes, channels))
-        for first, block in blocks:
-            part = _fit(block, channels, seed)
-            fitted[first : first + len(part), : part.shape[1]] = part
-        with torch.inference_mode(False):
-            graph.cache[key] = torch.from_numpy(fitted).float().to(graph.device)
-    structure: Tensor = graph.cache[key]
-    return structure
+        for first, last in pairwise(graph.src_ptr.tolist()):
+            part = _fit(adjacency[first:last, first:last], channels, seed)
+            fitted[first:last, : part.shape[1]] = part
+        return torch.from_numpy(fitted).float().to(graph.device)
+
+    return graph.cached(("structure", channels, seed), fit)
 
 
 def _checked(graph: object) -> Graph:
@@ -171,18 +157,17 @@ def _fit(block: scipy.sparse.csr_array, channels: int, seed: int) -> np.ndarray:
 
 def _without_loops(graph: Graph) -> tuple[Graph, float]:
     r"""The graph without self-loops, and the squared norm of its matrix; both cached."""
-    if "without_loops" not in graph.cache:
-        with torch.inference_mode(False):
-            source, target = edges = graph.edge_index
-            keep = source != target
-            weight = graph.edge_weight
-            weight = None if weight is None else weight.detach()[keep]
-            batch = torch.arange(graph.num_graphs).repeat_interleave(graph.src_ptr.diff().cpu())
-            found = Graph.from_edge_index(edges[:, keep], graph.num_nodes, weight, batch=batch)
-            found = found.prepared()
-        graph.cache["without_loops"] = (found, float((_matrix(found).data ** 2).sum()))
-    known: tuple[Graph, float] = graph.cache["without_loops"]
-    return known
+
+    def make() -> tuple[Graph, float]:
+        source, target = edges = graph.edge_index
+        keep = source != target
+        weight = None if graph.edge_weight is None else graph.edge_weight.detach()[keep]
+        batch = torch.arange(graph.num_graphs).repeat_interleave(graph.src_ptr.diff().cpu())
+        found = Graph.from_edge_index(edges[:, keep], graph.num_nodes, weight, batch=batch)
+        found = found.prepared()
+        return found, float((_matrix(found).data ** 2).sum())
+
+    return graph.cached("without_loops", make)
 
 
 def _matrix(graph: Graph) -> scipy.sparse.csr_array:
@@ -195,20 +180,21 @@ def _matrix(graph: Graph) -> scipy.sparse.csr_array:
 
 def _key(graph: Graph) -> tuple[int, int, int]:
     r"""Identifies a graph: sizes and a checksum of the edges; cached."""
-    if "structure_key" not in graph.cache:
+
+    def make() -> tuple[int, int, int]:
         source, target = graph.edge_index.cpu().numpy()
         order = np.lexsort((source, target))  # edges may come in another order
         crc = zlib.crc32(source[order].tobytes(), zlib.crc32(target[order].tobytes()))
-        graph.cache["structure_key"] = (graph.num_nodes, graph.num_edges, crc)
-    key: tuple[int, int, int] = graph.cache["structure_key"]
-    return key
+        return graph.num_nodes, graph.num_edges, crc
+
+    return graph.cached("structure_key", make)
 
 
 Conjunction: TypeAlias = Literal["implicit", "explicit"]
 
 
 @final
-class CATConv(Conv):
+class CATConv(AttentionConv):
     r"""The layer of `"Learning Conjoint Attentions for Graph Neural Nets"
     <https://arxiv.org/abs/2102.03147>`_ with any aggregator: attention to what neighbours are and
     to where they stand in the graph.
@@ -228,20 +214,11 @@ class CATConv(Conv):
     weighted graph :math:`\alpha` is multiplied with the weights and normalised again.
 
     Args:
-        in_channels (int): Channels of the input.
-        out_channels (int): Channels of the output, for each head.
-        heads (int, optional): The number of heads. (default: :obj:`1`)
-        concat (bool, optional): Whether heads are concatenated, else averaged.
-            (default: :obj:`True`)
-        aggr (str or LearnableAggregation, optional): :obj:`"lp"`, :obj:`"poly"`,
-            :obj:`"softmax"` (each with one parameter per head), :obj:`"max"`, an aggregator, or
-            :obj:`None` for the weighted sum. (default: :obj:`None`)
+        in_channels, out_channels, heads, concat, aggr, negative_slope, dropout, bias: As in
+            :class:`GATConv`.
         conjunction (str, optional): :obj:`"implicit"` or :obj:`"explicit"`.
             (default: :obj:`"implicit"`)
-        negative_slope (float, optional): The slope of the LeakyReLU. (default: :obj:`0.2`)
-        dropout (float, optional): Dropout of attention. (default: :obj:`0.0`)
         self_dropout (float, optional): Dropout of the node's own term. (default: :obj:`0.9`)
-        bias (bool, optional): Whether :math:`b` is added. (default: :obj:`True`)
     """
 
     def __init__(
@@ -258,25 +235,14 @@ class CATConv(Conv):
         self_dropout: float = 0.9,
         bias: bool = True,
     ) -> None:
-        super().__init__()
-        self.in_channels = check_channels(in_channels, out_channels=out_channels, heads=heads)
+        super().__init__(
+            in_channels, out_channels, heads, concat, aggr, negative_slope, dropout, bias
+        )
         check_choice("conjunction", conjunction, get_args(Conjunction))
-        self.out_channels = out_channels
-        self.heads = heads
-        self.concat = concat
         self.conjunction = conjunction
-        self.negative_slope = negative_slope
-        self.dropout = check_rate(dropout)
         self.self_dropout = check_rate(self_dropout, "self_dropout")
-        self.lin = Linear(in_channels, heads * out_channels, bias=False, init="glorot")
-        self.att_src = Parameter(torch.empty(1, heads, out_channels))
-        self.att_dst = Parameter(torch.empty(1, heads, out_channels))
         self.mix = Parameter(torch.zeros(heads, 2)) if conjunction == "implicit" else None
         self.own = Parameter(torch.zeros(()))
-        self.aggr = Neighbourhood(aggr, heads=heads)
-        width = heads * out_channels if concat else out_channels
-        self.bias = Parameter(torch.zeros(width)) if bias else None
-        self.reset_parameters()
 
     def forward(  # type: ignore[override]
         self,
@@ -288,12 +254,9 @@ class CATConv(Conv):
         r"""Runs the layer.
 
         Args:
-            x (Tensor or SparseFeatures): :obj:`[num_nodes, in_channels]`.
-            graph (Graph or Tensor): The graph, or PyG's :obj:`edge_index`.
+            x, graph, edge_weight: As in :meth:`GCNConv.forward`.
             structure (Tensor): The structural embeddings :math:`S` of the graph's nodes,
                 :obj:`[num_nodes, any]`.
-            edge_weight (Tensor, optional): Weights in place of the graph's own, in the order of
-                its edges. (default: :obj:`None`)
         """
         graph = as_graph(graph, x, edge_weight)
         if not graph.is_local:
@@ -309,8 +272,7 @@ class CATConv(Conv):
         degree = summed_weights(graph).to(h.dtype).unsqueeze(2)  # [num_nodes, heads or 1, 1]
         degree = degree.where(degree > 0, 1.0)  # a row that was left out has no edge
         own = fast_dropout(torch.sigmoid(self.own) * h / degree, self.self_dropout, self.training)
-        out = combine_heads(self.aggr(h, graph, alpha) + own, self.concat)
-        return with_bias(out, self.bias)
+        return self.combine_heads(self.aggr(h, graph, alpha) + own)
 
     def _conjoint(self, h: Tensor, graph: Graph, structure: Tensor) -> Tensor:
         r"""Attention of every edge in CSR order, :obj:`[num_edges, heads]`."""
@@ -326,12 +288,9 @@ class CATConv(Conv):
         return reweighted(alpha, graph, graph.weight)
 
     def extra_repr(self) -> str:
-        r"""Channels, heads and form."""
-        return (
-            f"{self.in_channels}, {self.out_channels}, heads={self.heads}, concat={self.concat}, "
-            f"conjunction={self.conjunction!r}, negative_slope={self.negative_slope}, "
-            f"dropout={self.dropout}, self_dropout={self.self_dropout}"
-        )
+        r"""Channels, heads, dropout and form."""
+        form = f"conjunction={self.conjunction!r}, self_dropout={self.self_dropout}"
+        return f"{super().extra_repr()}, {form}"
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]

@@ -28,7 +28,7 @@ CLASSES: dict[str, type[LpAggregation | PolynomialAggregation | SoftmaxAggregati
     "poly": PolynomialAggregation,
     "softmax": SoftmaxAggregation,
 }
-r"""The aggregators that learn, by the names they are stored under."""
+r"""The learnable aggregators by the names they are stored under."""
 
 Aggr: TypeAlias = (
     Literal["linear", "lp", "poly", "polynomial", "softmax", "max", "none"]
@@ -39,27 +39,16 @@ Aggr: TypeAlias = (
 
 @final
 class Neighbourhood(Module):
-    r"""Aggregates features over a graph in the way that a layer was asked for.
-
-    Args:
-        aggr (str, LearnableAggregation or None): :obj:`"lp"`, :obj:`"poly"` or :obj:`"softmax"`
-            with their default start values, :obj:`"max"`, an aggregator, or :obj:`"linear"` or
-            :obj:`None` for the weighted sum.
-        heads (int, optional): How many heads have a parameter of their own; :obj:`None` for one
-            parameter in all. (default: :obj:`None`)
-        form (str, optional): The form of a polynomial or softmax given by name.
-            (default: :obj:`"weighted"`)
-
-    Attributes:
-        learned (LearnableAggregation, optional): The aggregator, if it has a parameter.
+    r"""The aggregation of a layer. A learnable one given by name has its default start value, one
+    parameter for each of :obj:`heads` if that is given, and the given form if it is a polynomial
+    or softmax; :obj:`"linear"` and :obj:`None` are the weighted sum.
     """
 
     def __init__(self, aggr: Aggr, *, heads: int | None = None, form: Form = "weighted") -> None:
         super().__init__()
         self.learned: LearnableAggregation | None = None
-        self.is_max = False
         if isinstance(aggr, LearnableAggregation):
-            self.learned = aggr
+            self.learned, self.is_max = aggr, False
             return
         name = aggregator_name(aggr)
         self.is_max = name == "max"
@@ -76,13 +65,8 @@ class Neighbourhood(Module):
 
     def forward(self, x: Tensor, graph: Graph, edge_weight: Tensor | None = None) -> Tensor:
         r"""Aggregates."""
-        out: Tensor
-        if self.learned is not None:
-            out = self.learned(x, graph, edge_weight=edge_weight)
-        elif self.is_max:
-            out = functional.max(x, graph, edge_weight=edge_weight)
-        else:
-            out = functional.sum(x, graph, edge_weight=edge_weight)
+        fixed = functional.max if self.is_max else functional.sum
+        out: Tensor = (self.learned or fixed)(x, graph, edge_weight=edge_weight)
         return out
 
     @torch.no_grad()
@@ -100,13 +84,11 @@ class Neighbourhood(Module):
 class Conv(LazyParameters, MessagePassing):  # type: ignore[misc]
     r"""Base of the layers.
 
-    :meth:`forward` is made of three steps. Exact inference on graphs that do not fit into memory
-    runs the same steps one by one: :meth:`send` for all nodes, then :meth:`receive` for a block
-    of rows at a time.
+    :meth:`forward` has three steps. Exact inference on graphs that do not fit into memory runs the
+    same steps one by one: :meth:`send` for all nodes, then :meth:`receive` for blocks of rows.
 
-    It is a :class:`~torch_geometric.nn.MessagePassing` so that PyG's tools, such as
-    :func:`~torch_geometric.nn.to_hetero`, know it for a layer over edges; nothing is inherited but
-    that.
+    It is a :class:`~torch_geometric.nn.MessagePassing` only so that PyG's tools, such as
+    :func:`~torch_geometric.nn.to_hetero`, recognise a layer over edges.
     """
 
     needs_own = False
@@ -133,7 +115,15 @@ class Conv(LazyParameters, MessagePassing):  # type: ignore[misc]
     def forward(
         self, x: Features | Pair, graph: Graph | Tensor, edge_weight: Tensor | None = None
     ) -> Tensor:
-        r"""Runs the layer."""
+        r"""Runs the layer.
+
+        Args:
+            x (Tensor, SparseFeatures or tuple): :obj:`[num_nodes, in_channels]`, or a pair for
+                sources and targets where the layer allows it.
+            graph (Graph or Tensor): The graph, or PyG's :obj:`edge_index`.
+            edge_weight (Tensor, optional): Weights in place of the graph's own, in the order of
+                its edges. (default: :obj:`None`)
+        """
         graph = as_graph(graph, x, edge_weight)
         source, target = self.features(x, graph)
         sent, own = self.send_both(source, target)
@@ -149,9 +139,7 @@ class Conv(LazyParameters, MessagePassing):  # type: ignore[misc]
             return as_dense(source), None if target is None else as_dense(target)
         return source, target
 
-    def send_both(
-        self, source: Features, target: Features | None
-    ) -> tuple[Features, Features | None]:
+    def send_both(self, source: Features, target: Features | None) -> Pair:
         r"""What sources send and, if it is needed, what targets would send."""
         sent = self.send(source)
         if not self.needs_own or target is None:
@@ -169,15 +157,9 @@ class Conv(LazyParameters, MessagePassing):  # type: ignore[misc]
     def receive(
         self, sent: Features, own: Features | None, x: Features | None, graph: Graph
     ) -> Tensor:
-        r"""The output of the targets.
-
-        Args:
-            sent (Tensor or SparseFeatures): What :meth:`send` gave for the sources.
-            own (Tensor or SparseFeatures, optional): What it gave for the targets, if
-                :attr:`needs_own`.
-            x (Tensor or SparseFeatures, optional): What :meth:`send` took for the targets;
-                :obj:`None` if they have no features.
-            graph (Graph): What :meth:`prepare` gave.
+        r"""The output of the targets on the result of :meth:`prepare`, from the results of
+        :meth:`send` for sources (:obj:`sent`) and, if :attr:`needs_own`, for targets (:obj:`own`),
+        and from the targets' features :obj:`x`, if they have any.
         """
         raise NotImplementedError
 
@@ -192,8 +174,14 @@ class OrderedConv(Conv):
     case; a nonlinear aggregation of sparse features makes them dense.
     """
 
-    order: Order
     lin: Linear | None
+    bias: Parameter | None
+
+    def __init__(self, in_channels: int, out_channels: int, order: Order) -> None:
+        super().__init__()
+        self.in_channels = check_channels(in_channels, out_channels=out_channels)
+        self.out_channels = out_channels
+        self.order = check_order(order)
 
     def transform(self, x: Features) -> Tensor:
         r"""The linear map, without bias."""
@@ -213,6 +201,12 @@ class OrderedConv(Conv):
         r"""The aggregation of what was sent, transformed if that comes last."""
         out: Tensor = self.aggr(as_dense(sent), graph)
         return out if self.transforms_first(x) else self.transform(out)
+
+    def receive(
+        self, sent: Features, own: Features | None, x: Features | None, graph: Graph
+    ) -> Tensor:
+        r"""Aggregates and adds the bias; see :meth:`Conv.receive`."""
+        return with_bias(self.aggregate_in_order(sent, x, graph), self.bias)
 
 
 def square_features(x: Features | Pair, channels: int, graph: Graph, layer: str) -> Features:

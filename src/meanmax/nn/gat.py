@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from meanmax.graph import Graph
-from meanmax.graph.weights import with_self_loops
+from meanmax.graph.build import with_self_loops
 from meanmax.nn.conv import (
     Aggr,
     Conv,
@@ -44,35 +44,25 @@ def with_own_loops(graph: Graph) -> Graph:
     """
     if graph.num_src == graph.num_dst:
         return graph.prepared(None, "replace")
-    if "own_loops" in graph.cache:
-        known: Graph = graph.cache["own_loops"]
-        return known
-    with torch.inference_mode(False):
-        src, dst = graph.edge_index
-        shared = min(graph.num_src, graph.num_dst)
-        src, dst, weight = with_self_loops(src, dst, graph.edge_weight, shared, "replace")
+
+    def make() -> Graph:
         sizes = (graph.num_src, graph.num_dst)
-        looped = Graph.from_edge_index(torch.stack([src, dst]), sizes, weight).prepared()
-    if weight is None or not weight.requires_grad:
-        graph.cache["own_loops"] = looped
-    return looped
+        src, dst = graph.edge_index
+        src, dst, weight = with_self_loops(src, dst, graph.edge_weight, min(sizes), "replace")
+        return Graph.from_edge_index(torch.stack([src, dst]), sizes, weight).prepared()
+
+    return make() if graph.has_learned_weight else graph.cached("own_loops", make)
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def attended(source: Tensor, target: Tensor | None, graph: Graph, slope: float) -> Tensor:
     r"""Attention of every edge in CSR order, :obj:`[num_edges, heads]`; 1 in sum per target. The
-    graph's weights play no part in it.
+    graph's weights play no part in it. Computed in float32 at least.
     """
     if not bool(torch.isfinite(source.detach()).all()):
         raise NotFiniteError
     if target is None:
         target = source.new_zeros(graph.num_dst, source.size(1))
-    alpha: Tensor = per_edge_attention(source, target, graph, slope)
-    return alpha
-
-
-@torch.compiler.disable  # type: ignore[untyped-decorator]
-def per_edge_attention(source: Tensor, target: Tensor, graph: Graph, slope: float) -> Tensor:
-    r"""The kernel, in float32 at least."""
     if source.dtype not in (torch.float32, torch.float64):
         source, target = source.float(), target.float()
     with torch.autocast(source.device.type, enabled=False):
@@ -89,13 +79,49 @@ def reweighted(alpha: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:
     return alpha * share.repeat_interleave(graph.rowptr.diff(), 0, output_size=graph.num_edges)
 
 
-def combine_heads(out: Tensor, concat: bool) -> Tensor:
-    r"""Heads side by side or their mean."""
-    return out.flatten(1) if concat else out.mean(dim=1)
+class AttentionConv(Conv):
+    r"""What GAT and CAT share: the map of each head, its attention vectors, and the output."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        heads: int,
+        concat: bool,
+        aggr: Aggr,
+        negative_slope: float,
+        dropout: float,
+        bias: bool,
+    ) -> None:
+        super().__init__()
+        self.in_channels = check_channels(in_channels, out_channels=out_channels, heads=heads)
+        self.out_channels = out_channels
+        self.heads = heads
+        self.concat = concat
+        self.negative_slope = negative_slope
+        self.dropout = check_rate(dropout)
+        self.lin = Linear(in_channels, heads * out_channels, bias=False, init="glorot")
+        self.att_src = Parameter(torch.empty(1, heads, out_channels))
+        self.att_dst = Parameter(torch.empty(1, heads, out_channels))
+        self.aggr = Neighbourhood(aggr, heads=heads)
+        width = heads * out_channels if concat else out_channels
+        self.bias = Parameter(torch.zeros(width)) if bias else None
+        self.reset_parameters()
+
+    def combine_heads(self, out: Tensor) -> Tensor:
+        r"""Heads side by side or their mean, plus the bias."""
+        return with_bias(out.flatten(1) if self.concat else out.mean(dim=1), self.bias)
+
+    def extra_repr(self) -> str:
+        r"""Channels, heads and dropout."""
+        return (
+            f"{self.in_channels}, {self.out_channels}, heads={self.heads}, concat={self.concat}, "
+            f"negative_slope={self.negative_slope}, dropout={self.dropout}"
+        )
 
 
 @final
-class GATConv(Conv):
+class GATConv(AttentionConv):
     r"""The layer of `"Graph Attention Networks" <https://arxiv.org/abs/1710.10903>`_ with any
     aggregator.
 
@@ -118,9 +144,8 @@ class GATConv(Conv):
         heads (int, optional): The number of heads. (default: :obj:`1`)
         concat (bool, optional): Whether heads are concatenated, else averaged.
             (default: :obj:`True`)
-        aggr (str or LearnableAggregation, optional): :obj:`"lp"`, :obj:`"poly"`,
-            :obj:`"softmax"` (each with one parameter per head), :obj:`"max"`, an aggregator, or
-            :obj:`None` for the weighted sum. (default: :obj:`None`)
+        aggr (str or LearnableAggregation, optional): As in :class:`GCNConv`; an aggregator given
+            by name has one parameter per head. (default: :obj:`None`)
         negative_slope (float, optional): The slope of the LeakyReLU. (default: :obj:`0.2`)
         dropout (float, optional): Dropout of attention: in training an edge is left out with this
             probability, and the rest is scaled up. (default: :obj:`0.0`)
@@ -144,21 +169,10 @@ class GATConv(Conv):
         add_self_loops: bool = True,
         bias: bool = True,
     ) -> None:
-        super().__init__()
-        self.in_channels = check_channels(in_channels, out_channels=out_channels, heads=heads)
-        self.out_channels = out_channels
-        self.heads = heads
-        self.concat = concat
-        self.negative_slope = negative_slope
-        self.dropout = check_rate(dropout)
+        super().__init__(
+            in_channels, out_channels, heads, concat, aggr, negative_slope, dropout, bias
+        )
         self.add_self_loops = add_self_loops
-        self.lin = Linear(in_channels, heads * out_channels, bias=False, init="glorot")
-        self.att_src = Parameter(torch.empty(1, heads, out_channels))
-        self.att_dst = Parameter(torch.empty(1, heads, out_channels))
-        self.aggr = Neighbourhood(aggr, heads=heads)
-        width = heads * out_channels if concat else out_channels
-        self.bias = Parameter(torch.zeros(width)) if bias else None
-        self.reset_parameters()
 
     @overload
     def forward(
@@ -189,9 +203,7 @@ class GATConv(Conv):
             x (Tensor, SparseFeatures or tuple): :obj:`[num_nodes, in_channels]`; or a pair for
                 sources and targets, of which the first ones are then taken for the same nodes,
                 as in PyG, unless :obj:`add_self_loops=False`.
-            graph (Graph or Tensor): The graph, or PyG's :obj:`edge_index`.
-            edge_weight (Tensor, optional): Weights in place of the graph's own, in the order of
-                its edges. (default: :obj:`None`)
+            graph, edge_weight: As in :meth:`GCNConv.forward`.
             return_attention_weights (bool, optional): Whether to return as well
                 :obj:`(edge_index, alpha)`, with self-loops and grouped by target.
                 (default: :obj:`False`)
@@ -230,17 +242,12 @@ class GATConv(Conv):
         alpha = attended(of_source, of_target, graph, self.negative_slope)
         alpha = reweighted(alpha, graph, graph.weight)
         dropped = fast_dropout(alpha, self.dropout, self.training)
-        out = combine_heads(self.aggr(h, graph, dropped), self.concat)
-        return with_bias(out, self.bias), alpha
+        return self.combine_heads(self.aggr(h, graph, dropped)), alpha
 
     def _by_head(self, h: Features) -> Tensor:
         assert isinstance(h, Tensor)
         return h.view(len(h), self.heads, self.out_channels)
 
     def extra_repr(self) -> str:
-        r"""Channels, heads and dropout."""
-        return (
-            f"{self.in_channels}, {self.out_channels}, heads={self.heads}, concat={self.concat}, "
-            f"negative_slope={self.negative_slope}, dropout={self.dropout}, "
-            f"add_self_loops={self.add_self_loops}"
-        )
+        r"""Channels, heads, dropout and self-loops."""
+        return f"{super().extra_repr()}, add_self_loops={self.add_self_loops}"

@@ -5,21 +5,10 @@ from __future__ import annotations
 from typing import final
 
 import torch
-from torch import Tensor
 from torch.nn import Parameter
 
 from meanmax.graph import Graph
-from meanmax.nn.conv import (
-    Aggr,
-    Neighbourhood,
-    Order,
-    OrderedConv,
-    Pair,
-    check_channels,
-    check_order,
-    square_features,
-    with_bias,
-)
+from meanmax.nn.conv import Aggr, Neighbourhood, Order, OrderedConv, Pair, square_features
 from meanmax.nn.linear import Features, Linear
 
 
@@ -70,10 +59,7 @@ class GCNConv(OrderedConv):
         normalize: bool = True,
         bias: bool = True,
     ) -> None:
-        super().__init__()
-        self.in_channels = check_channels(in_channels, out_channels=out_channels)
-        self.out_channels = out_channels
-        self.order = check_order(order)
+        super().__init__(in_channels, out_channels, order)
         self.add_self_loops = add_self_loops
         self.normalize = normalize
         self.lin = Linear(in_channels, out_channels, bias=False, init="glorot")
@@ -88,12 +74,6 @@ class GCNConv(OrderedConv):
     def prepare(self, graph: Graph) -> Graph:
         r"""The graph with self-loops and the weights :math:`\hat A`."""
         return graph.prepared("sym" if self.normalize else None, self.add_self_loops)
-
-    def receive(
-        self, sent: Features, own: Features | None, x: Features | None, graph: Graph
-    ) -> Tensor:
-        r"""Aggregates and adds the bias; see :meth:`Conv.receive`."""
-        return with_bias(self.aggregate_in_order(sent, x, graph), self.bias)
 
     def extra_repr(self) -> str:
         r"""What changes the result."""

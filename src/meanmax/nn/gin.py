@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import Module, Parameter, Sequential
 
 from meanmax.graph import Graph, SparseFeatures
-from meanmax.nn.conv import Aggr, Conv, Neighbourhood
+from meanmax.nn.conv import Aggr, Conv, Neighbourhood, with_bias
 from meanmax.nn.linear import Features, Linear, as_dense
 
 
@@ -30,9 +30,8 @@ class GINConv(Conv):
     Args:
         nn (torch.nn.Module): The MLP. If its first module is a :class:`~meanmax.nn.Linear`
             and the aggregation is linear, sparse features stay sparse.
-        aggr (str or LearnableAggregation, optional): :obj:`"lp"`, :obj:`"poly"`,
-            :obj:`"softmax"`, :obj:`"max"`, an aggregator, or :obj:`None` for the sum.
-            (default: :obj:`None`)
+        aggr (str or LearnableAggregation, optional): As in :class:`GCNConv`; :obj:`None` is the
+            sum. (default: :obj:`None`)
         eps (float, optional): The start value of :math:`\epsilon`. (default: :obj:`0.0`)
         train_eps (bool, optional): Whether :math:`\epsilon` is learned. (default: :obj:`False`)
     """
@@ -80,7 +79,7 @@ class GINConv(Conv):
             out: Tensor = self.nn(h)
             return out
         assert isinstance(self.nn, Sequential)
-        h = h if first.bias is None else h + first.bias
+        h = with_bias(h, first.bias)
         for module in list(self.nn)[1:]:
             h = module(h)
         return h

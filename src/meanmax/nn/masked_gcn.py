@@ -19,11 +19,8 @@ from meanmax.nn.conv import (
     OrderedConv,
     Pair,
     as_graph,
-    check_channels,
-    check_order,
     check_rate,
     square_features,
-    with_bias,
 )
 from meanmax.nn.linear import Features, Linear, dropout
 from meanmax.ops.autograd import own_weight, summed_weights
@@ -123,15 +120,8 @@ class MaskedGCNConv(OrderedConv):
         dropout, which is therefore the layer's own; on weighted graphs :math:`d_i` sums weights.
 
     Args:
-        in_channels (int): Channels of the input.
-        out_channels (int): Channels of the output.
-        aggr (str or LearnableAggregation, optional): :obj:`"lp"`, :obj:`"poly"`,
-            :obj:`"softmax"`, :obj:`"max"`, an aggregator, or :obj:`None` for the weighted sum.
-            (default: :obj:`None`)
-        order (str, optional): :obj:`"transform-first"` or :obj:`"aggregate-first"`.
-            (default: :obj:`"transform-first"`)
+        in_channels, out_channels, aggr, order, bias: As in :class:`GCNConv`.
         dropout (float, optional): Dropout of the masked input. (default: :obj:`0.0`)
-        bias (bool, optional): Whether :math:`b` is added. (default: :obj:`True`)
     """
 
     def __init__(
@@ -144,10 +134,7 @@ class MaskedGCNConv(OrderedConv):
         dropout: float = 0.0,
         bias: bool = True,
     ) -> None:
-        super().__init__()
-        self.in_channels = check_channels(in_channels, out_channels=out_channels)
-        self.out_channels = out_channels
-        self.order = check_order(order)
+        super().__init__(in_channels, out_channels, order)
         self.dropout = check_rate(dropout)
         self.lin = Linear(in_channels, out_channels, bias=False, init="glorot")
         self.aggr = Neighbourhood(aggr)
@@ -174,39 +161,26 @@ class MaskedGCNConv(OrderedConv):
         self.in_channels = shape[0]
 
     def mask(self, x: Features, own: Features, graph: Graph) -> Features:
-        r"""The share of their features that targets send, :math:`m \circ H`.
-
-        Args:
-            x (Tensor or SparseFeatures): The features of the sources.
-            own (Tensor or SparseFeatures): Those of the targets, the same object if they are all
-                sources; else both are dense.
-            graph (Graph): The graph as it is.
+        r"""The share of their features that targets send, :math:`m \circ H`, from the features
+        :obj:`x` of the sources and :obj:`own` of the targets on the graph as it is. The two are the
+        same object if all targets are sources; else both are dense.
         """
         if isinstance(self.log_variance, UninitializedParameter):
             self.materialize("log_variance", (x.size(1),))
             torch.nn.init.zeros_(self.log_variance)
         degree, graph = summed_weights(graph.prepared(None, True)), self.prepare(graph)
         inverse = torch.exp(-self.log_variance)
-        learned = graph.weight is not None and graph.weight.requires_grad
-        if isinstance(x, SparseFeatures) and (learned or x.value.requires_grad):
-            x = own = x.to_dense()  # the sparse sum has no gradient
         if isinstance(x, SparseFeatures):
-            channel = x.graph.col.long()
-            return x.with_value(
-                x.value * torch.exp(-sparse_spread(x, graph, degree) * inverse[channel])
-            )
+            if not (graph.has_learned_weight or x.value.requires_grad):
+                exponent = -sparse_spread(x, graph, degree) * inverse[x.graph.col.long()]
+                return x.with_value(x.value * torch.exp(exponent))
+            x = own = x.to_dense()  # the sparse sum has no gradient
         assert isinstance(own, Tensor)
         return own * torch.exp(-spread(x, own, graph, degree) * inverse)
 
     def prepare(self, graph: Graph) -> Graph:
         r"""The graph with self-loops and the weights :math:`\hat A`."""
         return graph.prepared("sym", True)
-
-    def receive(
-        self, sent: Features, own: Features | None, x: Features | None, graph: Graph
-    ) -> Tensor:
-        r"""Aggregates and adds the bias; see :meth:`Conv.receive`."""
-        return with_bias(self.aggregate_in_order(sent, x, graph), self.bias)
 
     def extra_repr(self) -> str:
         r"""Channels, order and dropout."""

@@ -1,9 +1,11 @@
-r"""A stack of layers that gives every node an output."""
+r"""A stack of layers that gives every node an output, for all nodes or for some of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, final, runtime_checkable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, final, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +13,7 @@ from torch.nn import BatchNorm1d, Module, ModuleList, Parameter
 from torch.nn.functional import elu, relu
 
 from meanmax.graph import Graph
+from meanmax.graph.views import RowsGraph, with_sources
 from meanmax.nn.cat import CATConv, StructuralEmbedding, fit_structure, structure_loss
 from meanmax.nn.conv import Neighbourhood, as_graph
 from meanmax.nn.gat import GATConv
@@ -18,17 +21,64 @@ from meanmax.nn.gcn import GCNConv
 from meanmax.nn.gin import GINConv
 from meanmax.nn.linear import Features, as_dense, dropout
 from meanmax.nn.masked_gcn import MaskedGCNConv
-from meanmax.nn.receptive_field import Field, Needs, field_of
-from meanmax.nn.registry import Activation
 from meanmax.nn.sage import SAGEConv
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": relu,
-    "elu": elu,
-    "none": lambda h: h,
-}
+Activation: TypeAlias = Literal["relu", "elu", "none"]
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": relu, "elu": elu, "none": lambda h: h}
 # From how many steps away a node's output comes: masks of neighbours come from theirs.
 REACH = {CATConv: 1, GATConv: 1, GCNConv: 1, GINConv: 1, MaskedGCNConv: 2, SAGEConv: 1}
+WORTH = 0.8  # of the edges: where more are needed, nothing is gained
+
+
+class Needs(NamedTuple):
+    r"""What a layer takes in for each of its outputs."""
+
+    reach: int  # from how many steps away an output comes
+    every: bool  # whether its formula needs the features of all nodes
+
+
+class Stage(NamedTuple):
+    r"""What one layer runs on."""
+
+    graph: Graph  # the graph of the nodes below
+    nodes: Tensor  # the nodes whose features go in, ascending
+    kept: Tensor  # the output rows of the next stage's nodes, or of the requested nodes at the end
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Field:
+    r"""The receptive field of some nodes: what each layer of a model runs on for their outputs."""
+
+    whole: Graph
+    stages: Sequence[Stage]  # one for each layer
+    needs: tuple[Needs, ...]  # one for each layer
+
+    @property
+    def nodes(self) -> Tensor:
+        r"""The nodes whose features are needed, ascending."""
+        return self.stages[0].nodes
+
+
+def field_of(graph: Graph, rows: Tensor, needs: Sequence[Needs]) -> Field | None:
+    r"""The receptive field of ascending nodes, or :obj:`None` if it holds most edges."""
+    if bool((rows.diff() <= 0).any()) or not 0 <= int(rows[0]) <= int(rows[-1]) < graph.num_nodes:
+        raise ValueError("'nodes' must be nodes of the graph, ascending, each once")
+    parts: list[tuple[Tensor, Tensor]] = []  # input nodes and output rows of each layer
+    for need in reversed(needs):
+        nodes = torch.arange(graph.num_nodes, device=graph.device) if need.every else rows
+        for _ in range(0 if need.every else need.reach):
+            nodes = with_sources(graph, nodes)
+        parts.insert(0, (nodes, rows))
+        rows = nodes
+    degree = graph.rowptr.diff().long()
+    if sum(int(degree[rows].sum()) for _, rows in parts) > WORTH * len(parts) * graph.num_edges:
+        return None
+    stages = []
+    for nodes, rows in parts:
+        part = graph if len(rows) == graph.num_nodes else RowsGraph(graph, nodes, rows)
+        stages.append(Stage(part, nodes, torch.searchsorted(nodes, rows)))
+    return Field(graph, stages, tuple(needs))
 
 
 class LayerStack(Module):
@@ -68,11 +118,8 @@ class LayerStack(Module):
 
     def aggregator_parameters(self) -> list[Parameter]:
         r"""What the aggregators learn, for an optimiser of their own."""
-        return [
-            parameter
-            for layer in self.layers
-            for parameter in self.aggregation_of(layer).parameters()
-        ]
+        aggregations = (self.aggregation_of(layer) for layer in self.layers)
+        return [parameter for one in aggregations for parameter in one.parameters()]
 
     def other_parameters(self) -> list[Parameter]:
         r"""All other parameters."""
@@ -100,9 +147,9 @@ class NodeModel(LayerStack):
 
     Args:
         layers (sequence): The layers.
-        skips (sequence): What stands beside each layer, or :obj:`None`.
+        skips (sequence): The module beside each layer, or :obj:`None`.
         norms (sequence): The norm after each hidden layer, or :obj:`None`.
-        activation (str): What hidden layers end with.
+        activation (str): The activation of hidden layers.
         dropout (float): Dropout of each layer's input.
         drops_input (bool): Whether layers apply it themselves.
         structure (StructuralEmbedding, optional): CAT's embeddings of the one graph it is trained
@@ -193,7 +240,7 @@ class NodeModel(LayerStack):
             return hook
 
         hooks = [
-            _aggregation(layer).register_forward_hook(measure(f"layers.{index}"))
+            self.aggregation_of(layer).register_forward_hook(measure(f"layers.{index}"))
             for index, layer in enumerate(self.layers)
         ]
         try:
@@ -208,7 +255,7 @@ class NodeModel(LayerStack):
         r"""The parameters of the aggregators in their domains: :obj:`"layers.0.p"`, ..."""
         values = {}
         for index, layer in enumerate(self.layers):
-            aggregator = _aggregation(layer).learned
+            aggregator = self.aggregation_of(layer).learned
             if aggregator is not None:
                 name = f"layers.{index}.{aggregator.domain.name}"
                 values[name] = aggregator.value.detach().clone()
@@ -222,7 +269,9 @@ class NodeModel(LayerStack):
 
     def aggregation_of(self, layer: Module) -> Neighbourhood:
         r"""The aggregation of a layer."""
-        return _aggregation(layer)
+        found = layer.aggr
+        assert isinstance(found, Neighbourhood)
+        return found
 
     def _needs(self) -> tuple[Needs, ...] | None:
         r"""What each layer needs, if that is known of all."""
@@ -232,12 +281,11 @@ class NodeModel(LayerStack):
         known = all(type(layer) in REACH for layer in self.layers)
         if not known or not all(isinstance(module, BY_NODE) for module in inner):
             return None
-        needs = []
-        for layer in self.layers:
-            aggregator = _aggregation(layer).learned
-            every = aggregator is not None and aggregator.has_mu
-            needs.append(Needs(REACH[type(layer)], every))
-        return tuple(needs)
+        aggregators = [self.aggregation_of(layer).learned for layer in self.layers]
+        return tuple(
+            Needs(REACH[type(layer)], aggregator is not None and aggregator.has_mu)
+            for layer, aggregator in zip(self.layers, aggregators, strict=True)
+        )
 
     def _run(
         self, x: Features, given: Graph | Tensor | Field, structure: Tensor | None
@@ -253,17 +301,15 @@ class NodeModel(LayerStack):
         outs: list[Tensor] = []
         h: Features = x
         for index, layer in enumerate(self.layers):
-            part, beside_x = graph, extra
-            if field is not None:
-                part = field.stages[index].graph
-                nodes = field.stages[index].nodes
-                beside_x = tuple(every.index_select(0, nodes) for every in extra)
+            stage = None if field is None else field.stages[index]
             if not self.drops_input:
                 h = dropout(h, self.dropout, self.training)
-            out = layer(h, part, *beside_x)
-            out = self.add_skip(index, out, h)
-            if field is not None:
-                out = out.index_select(0, field.stages[index].kept)
+            if stage is None:
+                out = self.add_skip(index, layer(h, graph, *extra), h)
+            else:
+                beside = (every.index_select(0, stage.nodes) for every in extra)
+                out = self.add_skip(index, layer(h, stage.graph, *beside), h)
+                out = out.index_select(0, stage.kept)
             h = self.activate(index, out)
             outs.append(h)
         return outs
@@ -314,24 +360,15 @@ BY_NODE = (
 )  # fmt: skip
 
 
-class _evaluation:  # noqa: N801 - used like a function
+@contextmanager
+def _evaluation(model: Module) -> Iterator[None]:
     r"""Switches dropout off inside a :obj:`with` block."""
-
-    def __init__(self, model: Module) -> None:
-        self.model = model
-        self.training = model.training
-
-    def __enter__(self) -> None:
-        self.model.eval()
-
-    def __exit__(self, *_: object) -> None:
-        self.model.train(self.training)
-
-
-def _aggregation(layer: Module) -> Neighbourhood:
-    found = layer.aggr
-    assert isinstance(found, Neighbourhood)
-    return found
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
 
 
 @runtime_checkable

@@ -16,11 +16,10 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_self_loops, remove_self_loops
 
 from meanmax.graph import Graph, SparseFeatures
-from meanmax.nn.build import check_heads
 from meanmax.nn.conv import as_graph, check_features, check_positive, check_rate
 from meanmax.nn.linear import Features, fast_dropout
-from meanmax.nn.model import ACTIVATIONS, LayerStack
-from meanmax.nn.registry import BACKBONES, Activation, find_backbone
+from meanmax.nn.model import ACTIVATIONS, Activation, LayerStack
+from meanmax.nn.registry import BACKBONES, check_heads, find_backbone
 
 EdgeForm: TypeAlias = Literal["normalized", "looped", "plain"]
 
@@ -42,48 +41,30 @@ def dense(x: Features, dtype: torch.dtype) -> Tensor:
 
 
 def edges_of(graph: Graph, edges: EdgeForm, dtype: torch.dtype) -> tuple[Tensor, ...]:
-    r"""What a layer takes after the features. It is cached with the graph, unless weights that
-    carry a gradient play a part in it.
+    r"""What a layer takes after the features: with :obj:`"normalized"` the edges and weights of
+    GCN, with :obj:`"looped"` the edges with replaced self-loops, with :obj:`"plain"` the edges.
+
+    Cached with the graph, unless the result depends on weights that carry a gradient.
     """
-    if edges == "normalized":
-        weight = graph.weight
-        if weight is not None and weight.dim() != 1:
-            raise ValueError(
-                f"PyG's GCNConv takes one weight per edge (got {weight.size(1)}): pass "
-                f"graph.with_weight(graph.edge_weight.mean(1)), or graph.with_weight(None)"
-            )
-        if weight is not None and weight.requires_grad:
-            return _normalized(graph, dtype)
-    key = ("pyg", edges, dtype if edges == "normalized" else None)
-    if key not in graph.cache:
-        with torch.inference_mode(False):  # what is cached may be trained with later
-            graph.cache[key] = _MAKE[edges](graph, dtype)
-    found: tuple[Tensor, ...] = graph.cache[key]
-    return found
+    normalized = edges == "normalized"
+    if normalized and graph.weight is not None and graph.weight.dim() != 1:
+        raise ValueError(
+            f"PyG's GCNConv takes one weight per edge (got {graph.weight.size(1)}): pass "
+            f"graph.with_weight(graph.edge_weight.mean(1)), or graph.with_weight(None)"
+        )
 
+    def make() -> tuple[Tensor, ...]:
+        index = graph.edge_index
+        if normalized:
+            weight = None if graph.edge_weight is None else graph.edge_weight.to(dtype)
+            return tuple(gcn_norm(index, weight, graph.num_nodes, dtype=dtype))
+        if edges == "looped":
+            index = add_self_loops(remove_self_loops(index)[0], num_nodes=graph.num_nodes)[0]
+        return (index,)
 
-def _normalized(graph: Graph, dtype: torch.dtype) -> tuple[Tensor, ...]:
-    weight = graph.edge_weight
-    weight = None if weight is None else weight.to(dtype)
-    index, normalized = gcn_norm(graph.edge_index, weight, graph.num_nodes, dtype=dtype)
-    return index, normalized
-
-
-def _looped(graph: Graph, _: torch.dtype) -> tuple[Tensor, ...]:
-    index, _none = remove_self_loops(graph.edge_index)
-    index, _none = add_self_loops(index, num_nodes=graph.num_nodes)
-    return (index,)
-
-
-def _plain(graph: Graph, _: torch.dtype) -> tuple[Tensor, ...]:
-    return (graph.edge_index,)
-
-
-_MAKE: dict[EdgeForm, Callable[[Graph, torch.dtype], tuple[Tensor, ...]]] = {
-    "normalized": _normalized,
-    "looped": _looped,
-    "plain": _plain,
-}
+    if normalized and graph.has_learned_weight:
+        return make()
+    return graph.cached(("pyg", edges, dtype if normalized else None), make)
 
 
 @final
@@ -186,12 +167,17 @@ class PyGBaseline(LayerStack):
 class PyGLayerPlan:
     r"""What a layer of a baseline is built from."""
 
-    in_channels: int  # channels of the input
-    out_channels: int  # channels of the output, all heads together
+    in_channels: int
+    out_channels: int  # all heads together
     hidden: int  # the width of hidden layers, for layers that have an MLP
     heads: int
-    dropout: float  # dropout of attention
-    aggr: Aggregation | None  # the aggregation; None for the layer's own
+    dropout: float  # of attention
+    aggr: Aggregation | None  # None for the layer's own
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        r"""Input channels, and output channels of one head."""
+        return self.in_channels, self.out_channels // self.heads
 
     @property
     def options(self) -> dict[str, Any]:
@@ -207,49 +193,25 @@ def pna(graph: Graph) -> Callable[[PyGLayerPlan], Module]:
             "another baseline, or add edges"
         )
     degrees = torch.bincount(graph.rowptr.diff().long())
-
-    def make(plan: PyGLayerPlan) -> Module:
-        layer: Module = pyg.PNAConv(
-            plan.in_channels,
-            plan.out_channels,
-            aggregators=["mean", "min", "max", "std"],
-            scalers=["identity", "amplification", "attenuation"],
-            deg=degrees,
-        )
-        return layer
-
-    return make
+    aggregators = ["mean", "min", "max", "std"]
+    scalers = ["identity", "amplification", "attenuation"]
+    return lambda plan: pyg.PNAConv(*plan.sizes, aggregators, scalers, deg=degrees)
 
 
-def _gcn(plan: PyGLayerPlan) -> Module:
-    sizes = (plan.in_channels, plan.out_channels)
-    layer: Module = pyg.GCNConv(*sizes, normalize=False, **plan.options)
-    return layer
+def _gat(plan: PyGLayerPlan) -> Any:
+    options = {"dropout": plan.dropout, "add_self_loops": False, **plan.options}
+    return pyg.GATConv(*plan.sizes, plan.heads, **options)
 
 
-def _gat(plan: PyGLayerPlan) -> Module:
-    sizes = (plan.in_channels, plan.out_channels // plan.heads, plan.heads)
-    layer: Module = pyg.GATConv(*sizes, dropout=plan.dropout, add_self_loops=False, **plan.options)
-    return layer
-
-
-def _sage(plan: PyGLayerPlan) -> Module:
-    layer: Module = pyg.SAGEConv(plan.in_channels, plan.out_channels, **plan.options)
-    return layer
-
-
-def _gin(plan: PyGLayerPlan) -> Module:
-    mlp = Sequential(
-        Linear(plan.in_channels, plan.hidden), ReLU(), Linear(plan.hidden, plan.out_channels)
-    )
-    layer: Module = pyg.GINConv(mlp, train_eps=True, **plan.options)
-    return layer
+def _gin(plan: PyGLayerPlan) -> Any:
+    first, last = Linear(plan.in_channels, plan.hidden), Linear(plan.hidden, plan.out_channels)
+    return pyg.GINConv(Sequential(first, ReLU(), last), train_eps=True, **plan.options)
 
 
 LAYERS: dict[str, Callable[[PyGLayerPlan], Module]] = {
-    "gcn": _gcn,
+    "gcn": lambda plan: pyg.GCNConv(*plan.sizes, normalize=False, **plan.options),
     "gat": _gat,
-    "sage": _sage,
+    "sage": lambda plan: pyg.SAGEConv(*plan.sizes, **plan.options),
     "gin": _gin,
 }
 r"""How the layer of each backbone is built."""
@@ -263,7 +225,6 @@ AGGREGATORS: dict[str, type[Aggregation]] = {
     "pyg-powermean": PowerMeanAggregation,
 }
 r"""The learned aggregation of a baseline's first layer."""
-
 
 PYG_BASELINES: Final = (*AGGREGATORS, "pna")
 r"""What :func:`build_pyg_baseline` knows."""
@@ -299,14 +260,9 @@ def build_pyg_baseline(
         backbone (str): :obj:`"gcn"`, :obj:`"gat"`, :obj:`"sage"` or :obj:`"gin"`; :obj:`"pna"`
             takes any and ignores it.
         baseline (str): One of :obj:`PYG_BASELINES`.
-        in_channels (int): Channels of the input.
-        hidden (int): Channels of hidden layers, all heads together.
-        out_channels (int): Channels of the output: classes, or labels.
-        layers (int, optional): The number of layers. (default: :obj:`2`)
+        in_channels, hidden, out_channels, layers, dropout: See :func:`~meanmax.nn.build_model`.
         heads (int, optional): Heads of the hidden layers of :obj:`"gat"`; :obj:`"pna"` ignores
             it. (default: :obj:`8` of :obj:`"gat"`)
-        dropout (float, optional): Dropout of each layer's input and of attention.
-            (default: :obj:`0.5`)
         graph (Graph): The graph, or the batch of graphs, to train on; PNA scales by its degrees.
 
     Example:
@@ -314,7 +270,16 @@ def build_pyg_baseline(
         >>> build_pyg_baseline("gcn", "pyg-softmax", 1433, 64, 7, graph=graph).learned()
         {'layers.0.t': tensor(1.)}
     """
-    _check_names(backbone, baseline)
+    if baseline not in PYG_BASELINES:
+        listed = ", ".join(repr(known) for known in PYG_BASELINES)
+        raise ValueError(f"unknown baseline {baseline!r}: 'baseline' must be one of {listed}")
+    find_backbone(backbone)
+    if baseline != "pna" and backbone not in LAYERS:
+        listed = ", ".join(repr(known) for known in LAYERS)
+        raise ValueError(
+            f"PyG has no layer for backbone {backbone!r}, so there is no {baseline!r} of it: use "
+            f"one of {listed}, or baseline 'pna', which has layers of its own"
+        )
     check_positive(in_channels=in_channels, hidden=hidden, out_channels=out_channels, layers=layers)
     rate = check_rate(dropout)
     if not isinstance(graph, Graph):
@@ -325,10 +290,7 @@ def build_pyg_baseline(
     if baseline == "pna":
         make, count = pna(graph), 1
     else:
-        make, count = (
-            LAYERS[backbone],
-            check_heads(backbone, BACKBONES[backbone], heads, hidden, layers),
-        )
+        make, count = LAYERS[backbone], check_heads(backbone, heads, hidden, layers)
     plans = [
         PyGLayerPlan(
             in_channels=hidden if index else in_channels,
@@ -347,16 +309,3 @@ def build_pyg_baseline(
         dropout=rate,
         edges="plain" if baseline == "pna" else EDGES[backbone],
     )
-
-
-def _check_names(backbone: object, baseline: object) -> None:
-    if baseline not in PYG_BASELINES:
-        listed = ", ".join(repr(known) for known in PYG_BASELINES)
-        raise ValueError(f"unknown baseline {baseline!r}: 'baseline' must be one of {listed}")
-    find_backbone(backbone)
-    if baseline != "pna" and backbone not in LAYERS:
-        listed = ", ".join(repr(known) for known in LAYERS)
-        raise ValueError(
-            f"PyG has no layer for backbone {backbone!r}, so there is no {baseline!r} of it: use "
-            f"one of {listed}, or baseline 'pna', which has layers of its own"
-        )

@@ -1,27 +1,30 @@
-r"""The backbones by name, and aggregators made from their names and options."""
+r"""Models by name: the backbones, their options and aggregators, and :func:`build_model`."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
-from torch.nn import Module, ReLU, Sequential
+from torch.nn import BatchNorm1d, LayerNorm, Module, ReLU, Sequential
 
 from meanmax.aggr.base import LearnableAggregation
 from meanmax.names import aggregator_name
-from meanmax.nn.cat import CATConv, Conjunction
-from meanmax.nn.conv import CLASSES, Aggr, Order
+from meanmax.nn.cat import CATConv, Conjunction, StructuralEmbedding
+from meanmax.nn.conv import CLASSES, Aggr, Order, check_order, check_positive, check_rate
 from meanmax.nn.gat import GATConv
 from meanmax.nn.gcn import GCNConv
 from meanmax.nn.gin import GINConv
 from meanmax.nn.linear import Linear
 from meanmax.nn.masked_gcn import MaskedGCNConv
+from meanmax.nn.model import ACTIVATIONS, Activation, NodeModel, Shortcut
 from meanmax.nn.sage import SAGEConv
-from meanmax.ops.spec import Form
+from meanmax.ops.spec import Form, check_choice
 
-Activation: TypeAlias = Literal["relu", "elu", "none"]
+Nonlinear: TypeAlias = Literal["first", "all", "hidden"]
+Skip: TypeAlias = Literal["linear", "residual"] | None
+Norm: TypeAlias = Literal["batch", "layer"] | None
 PARAMETERS = {"lp": "p", "poly": "alpha", "softmax": "gamma"}
 
 
@@ -59,30 +62,34 @@ LAYER_OPTIONS = tuple(LayerOptions.__dataclass_fields__)
 class LayerPlan:
     r"""What a layer of a model is built from."""
 
-    in_channels: int  # channels of the input
-    out_channels: int  # channels of the output, all heads together if they are concatenated
+    in_channels: int
+    out_channels: int  # all heads together if they are concatenated
     hidden: int  # the width of hidden layers, for layers that have an MLP
     heads: int
     concat: bool  # whether heads are concatenated, else averaged
-    aggr: Aggr  # the aggregation
-    dropout: float  # dropout of attention, or of the masked input
-    order: Order  # the order of transform and aggregation
-    options: LayerOptions  # the backbone's own options
+    aggr: Aggr
+    dropout: float  # of attention, or of the masked input
+    order: Order
+    options: LayerOptions
 
     @property
     def sizes(self) -> tuple[int, int]:
         r"""Input channels, and output channels of one head."""
-        heads = self.heads if self.concat else 1
-        return self.in_channels, self.out_channels // heads
+        return self.in_channels, self.out_channels // (self.heads if self.concat else 1)
+
+    @property
+    def attention(self) -> dict[str, Any]:
+        r"""The arguments that attention layers share."""
+        return {name: getattr(self, name) for name in ("heads", "concat", "aggr", "dropout")}
 
 
 @dataclass(frozen=True)
 class Backbone:
     r"""One architecture."""
 
-    layer: Callable[[LayerPlan], Module]  # builds a layer from its plan
+    layer: Callable[[LayerPlan], Module]
     options: tuple[str, ...] = ()  # the fields of LayerOptions that it has
-    activation: Activation = "relu"  # the activation of hidden layers
+    activation: Activation = "relu"  # of hidden layers
     heads: int = 0  # the usual number of heads; 0 for layers without heads
     drops_input: bool = False  # whether the layer applies dropout to its input itself
     order: Order = "transform-first"  # the default order of transform and aggregation
@@ -98,20 +105,11 @@ def _masked_gcn(plan: LayerPlan) -> Module:
 
 
 def _gat(plan: LayerPlan) -> Module:
-    return GATConv(
-        *plan.sizes, plan.heads, concat=plan.concat, aggr=plan.aggr, dropout=plan.dropout
-    )
+    return GATConv(*plan.sizes, **plan.attention)
 
 
 def _cat(plan: LayerPlan) -> Module:
-    return CATConv(
-        *plan.sizes,
-        plan.heads,
-        concat=plan.concat,
-        aggr=plan.aggr,
-        conjunction=plan.options.conjunction,
-        dropout=plan.dropout,
-    )
+    return CATConv(*plan.sizes, **plan.attention, conjunction=plan.options.conjunction)
 
 
 def _sage(plan: LayerPlan) -> Module:
@@ -119,10 +117,8 @@ def _sage(plan: LayerPlan) -> Module:
 
 
 def _gin(plan: LayerPlan) -> Module:
-    mlp = Sequential(
-        Linear(plan.in_channels, plan.hidden), ReLU(), Linear(plan.hidden, plan.out_channels)
-    )
-    return GINConv(mlp, aggr=plan.aggr, train_eps=True)
+    first, last = Linear(plan.in_channels, plan.hidden), Linear(plan.hidden, plan.out_channels)
+    return GINConv(Sequential(first, ReLU(), last), aggr=plan.aggr, train_eps=True)
 
 
 _CAT_OPTIONS = ("out_heads", "conjunction", "num_nodes", "structure_weight")
@@ -169,17 +165,13 @@ def nest_layer_options(options: Mapping[str, Any]) -> dict[str, Any]:
         >>> nest_layer_options({"skip": "linear", "pool": True})
         {'skip': 'linear', 'layer_options': {'pool': True}}
     """
-    nested = {name: value for name, value in options.items() if name not in LAYER_OPTIONS}
-    layer = {name: value for name, value in options.items() if name in LAYER_OPTIONS}
+    nested = dict(options)
+    layer = {name: nested.pop(name) for name in options if name in LAYER_OPTIONS}
     return {**nested, "layer_options": {**nested.get("layer_options", {}), **layer}}
 
 
 def make_aggregator(
-    aggr: Aggr | str,
-    options: Mapping[str, Any],
-    heads: int | None,
-    channels: int,
-    form: Form = "weighted",
+    aggr: Aggr | str, options: Mapping[str, Any], heads: int | None, channels: int, form: Form
 ) -> Aggr:
     r"""The aggregator of one layer."""
     if isinstance(aggr, LearnableAggregation):
@@ -188,7 +180,14 @@ def make_aggregator(
                 f"'aggr_options' is for aggregators given by name (got {dict(options)} beside an "
                 f"object): pass them to {type(aggr).__name__} itself"
             )
-        _check_fit(aggr, heads, channels)
+        found = {"layer": 1, "head": heads or 1, "channel": channels}[aggr.per]
+        count = aggr.raw.numel()
+        if aggr.per != "layer" and count not in (found, channels // (heads or 1)):
+            raise ValueError(
+                f"the aggregator has {count} parameters, one per {aggr.per}, but a layer has "
+                f"{found}: give it by name with aggr_options={{'per': {aggr.per!r}}}, which fits "
+                f"every layer"
+            )
         return copy.deepcopy(aggr)
     name = aggregator_name(aggr)
     if name not in CLASSES:
@@ -198,8 +197,7 @@ def make_aggregator(
                 f"out, or choose one of {', '.join(repr(name) for name in CLASSES)}"
             )
         return "max" if name == "max" else None
-    kind = CLASSES[name]
-    arguments = dict(options)
+    kind, arguments = CLASSES[name], dict(options)
     if "start" in arguments:
         arguments[PARAMETERS[name]] = arguments.pop("start")
     if "normalize" in arguments:  # the name in stored rows, settings files and saved models
@@ -219,11 +217,141 @@ def make_aggregator(
         raise ValueError(f"'aggr_options' does not fit {kind.__name__}: {error}") from None
 
 
-def _check_fit(aggr: LearnableAggregation, heads: int | None, channels: int) -> None:
-    found = {"layer": 1, "head": heads or 1, "channel": channels}[aggr.per]
-    count = aggr.raw.numel()
-    if aggr.per != "layer" and count not in (found, channels // (heads or 1)):
-        raise ValueError(
-            f"the aggregator has {count} parameters, one per {aggr.per}, but a layer has {found}: "
-            f"give it by name with aggr_options={{'per': {aggr.per!r}}}, which fits every layer"
+def build_model(
+    backbone: str,
+    aggr: str | LearnableAggregation | None,
+    in_channels: int,
+    hidden: int,
+    out_channels: int,
+    layers: int = 2,
+    heads: int | None = None,
+    dropout: float = 0.5,
+    *,
+    nonlinear: Nonlinear = "first",
+    skip: Skip = None,
+    norm: Norm = None,
+    activation: Activation | None = None,
+    aggr_options: Mapping[str, Any] | None = None,
+    layer_options: Mapping[str, Any] | None = None,
+) -> NodeModel:
+    r"""Builds a model that gives every node an output.
+
+    Args:
+        backbone (str): :obj:`"gcn"`, :obj:`"masked_gcn"`, :obj:`"gat"`, :obj:`"cat"`,
+            :obj:`"sage"` or :obj:`"gin"`.
+        aggr (str or LearnableAggregation, optional): :obj:`"lp"`, :obj:`"poly"`,
+            :obj:`"softmax"`, :obj:`"max"`, an aggregator, of which every layer gets a copy, or
+            :obj:`"linear"` or :obj:`None` for the backbone's own linear aggregation.
+        in_channels (int): Channels of the input.
+        hidden (int): Channels of hidden layers, all heads together.
+        out_channels (int): Channels of the output: classes, or labels.
+        layers (int, optional): The number of layers. (default: :obj:`2`)
+        heads (int, optional): Heads of the hidden layers of :obj:`"gat"` and :obj:`"cat"`.
+            (default: :obj:`8` there)
+        dropout (float, optional): Dropout of each layer's input and of attention.
+            (default: :obj:`0.5`)
+        nonlinear (str, optional): Which layers get :obj:`aggr`: the :obj:`"first"`, :obj:`"all"`,
+            or all :obj:`"hidden"` ones. The others keep the linear aggregation.
+            (default: :obj:`"first"`)
+        skip (str, optional): What is added to each layer's output: a :obj:`"linear"` map of its
+            input, or the :obj:`"residual"`, the input itself where widths allow and a linear map
+            of it elsewhere. (default: :obj:`None`)
+        norm (str, optional): :obj:`"batch"` or :obj:`"layer"` normalisation of hidden layers.
+            (default: :obj:`None`)
+        activation (str, optional): :obj:`"relu"`, :obj:`"elu"` or :obj:`"none"`.
+            (default: the backbone's own: ELU for attention, else ReLU)
+        aggr_options (mapping, optional): Further arguments of an aggregator given by name, such
+            as :obj:`{"start": 1.05, "reparam": "softplus", "per": "channel"}`.
+            (default: :obj:`None`)
+        layer_options (mapping, optional): Options that only some backbones have, by the names of
+            the fields of :class:`~meanmax.nn.LayerOptions`, such as
+            :obj:`{"order": "aggregate-first"}`. (default: :obj:`None`)
+
+    Example:
+        >>> build_model("gcn", "softmax", 1433, 64, 7).learned()
+        {'layers.0.gamma': tensor(1.)}
+    """
+    family = find_backbone(backbone)
+    if not isinstance(aggr, LearnableAggregation):
+        aggregator_name(aggr)
+    options = make_layer_options(backbone, layer_options or {})
+    check_positive(in_channels=in_channels, hidden=hidden, out_channels=out_channels)
+    check_positive(layers=layers, out_heads=options.out_heads)
+    check_choice("nonlinear", nonlinear, get_args(Nonlinear))
+    check_choice("skip", skip, ("linear", "residual", None))  # type: ignore[arg-type]
+    check_choice("norm", norm, ("batch", "layer", None))  # type: ignore[arg-type]
+    activation = activation or family.activation
+    check_choice("activation", activation, tuple(ACTIVATIONS))
+    heads = check_heads(backbone, heads, hidden, layers)
+    order = check_order(options.order or family.order)
+    rate = check_rate(dropout)
+
+    plans = []
+    for index in range(layers):
+        is_last = index == layers - 1
+        width, count = (out_channels, options.out_heads) if is_last else (hidden, heads)
+        before = hidden if index else in_channels
+        own: Aggr = None
+        if nonlinear == "all" or index == 0 or (nonlinear == "hidden" and not is_last):
+            channels = before if order == "aggregate-first" else width
+            channels *= count if is_last and family.heads else 1
+            per_head = count if family.heads else None
+            own = make_aggregator(aggr, aggr_options or {}, per_head, channels, family.form)
+        plans.append(
+            LayerPlan(
+                in_channels=before,
+                out_channels=width,
+                hidden=hidden,
+                heads=count,
+                concat=not is_last,
+                aggr=own,
+                dropout=rate,
+                order=order,
+                options=options,
+            )
         )
+    nodes = options.num_nodes
+    return NodeModel(
+        [family.layer(plan) for plan in plans],
+        skips=[_skip(skip, plan) for plan in plans],
+        norms=[_norm(norm, hidden) for _ in plans[1:]],
+        activation=activation,
+        dropout=rate,
+        drops_input=family.drops_input,
+        structure=None if nodes is None else StructuralEmbedding(nodes, out_channels),
+        structure_channels=out_channels,
+        structure_weight=options.structure_weight,
+    )
+
+
+def check_heads(backbone: str, heads: int | None, hidden: int, layers: int) -> int:
+    r"""The heads of hidden layers, 1 for backbones that have none."""
+    usual = BACKBONES[backbone].heads
+    if not usual:
+        if heads not in (None, 1):
+            raise ValueError(
+                f"backbone {backbone!r} has no heads (got heads={heads!r}): leave them out, or use "
+                f"'gat' or 'cat'"
+            )
+        return 1
+    heads = usual if heads is None else heads
+    check_positive(heads=heads)
+    if layers > 1 and hidden % heads:
+        raise ValueError(
+            f"'hidden' is the width of all heads together and must be a multiple of 'heads' "
+            f"(got hidden={hidden}, heads={heads}): {heads} heads of 8 channels are "
+            f"hidden={8 * heads}"
+        )
+    return heads
+
+
+def _skip(kind: Skip, plan: LayerPlan) -> Module | None:
+    if kind == "residual" and plan.in_channels == plan.out_channels:
+        return Shortcut()
+    return None if kind is None else Linear(plan.in_channels, plan.out_channels)
+
+
+def _norm(kind: Norm, channels: int) -> Module | None:
+    if kind is None:
+        return None
+    return BatchNorm1d(channels) if kind == "batch" else LayerNorm(channels)

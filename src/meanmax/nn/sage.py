@@ -9,15 +9,7 @@ from torch.nn.functional import normalize as l2_normalize
 from torch.nn.functional import relu
 
 from meanmax.graph import Graph
-from meanmax.nn.conv import (
-    Aggr,
-    Neighbourhood,
-    Order,
-    OrderedConv,
-    check_channels,
-    check_order,
-    with_bias,
-)
+from meanmax.nn.conv import Aggr, Neighbourhood, Order, OrderedConv, with_bias
 from meanmax.nn.linear import Features, Linear
 
 
@@ -39,11 +31,9 @@ class SAGEConv(OrderedConv):
     the mean, and Lp lies between mean and maximum.
 
     Args:
-        in_channels (int): Channels of the input.
-        out_channels (int): Channels of the output.
-        aggr (str or LearnableAggregation, optional): :obj:`"lp"`, :obj:`"poly"`,
-            :obj:`"softmax"`, :obj:`"max"`, an aggregator, or :obj:`None` for the mean.
-            (default: :obj:`None`)
+        in_channels, out_channels, bias: As in :class:`GCNConv`.
+        aggr (str or LearnableAggregation, optional): As in :class:`GCNConv`; :obj:`None` is the
+            mean. (default: :obj:`None`)
         order (str, optional): :obj:`"aggregate-first"` as in the paper, or
             :obj:`"transform-first"`. (default: :obj:`"aggregate-first"`)
         pool (bool, optional): Whether a dense layer with ReLU comes before the aggregation.
@@ -51,7 +41,6 @@ class SAGEConv(OrderedConv):
         root_weight (bool, optional): Whether :math:`W_2 h_v` is added. (default: :obj:`True`)
         normalize (bool, optional): Whether the output is divided by its length.
             (default: :obj:`False`)
-        bias (bool, optional): Whether :math:`b` is added. (default: :obj:`True`)
     """
 
     def __init__(
@@ -66,12 +55,9 @@ class SAGEConv(OrderedConv):
         normalize: bool = False,
         bias: bool = True,
     ) -> None:
-        super().__init__()
-        self.in_channels = check_channels(in_channels, out_channels=out_channels)
+        super().__init__(in_channels, out_channels, order)
         if pool and in_channels == -1:
             raise ValueError("pool=True needs the input channels: -1 cannot be used with it")
-        self.out_channels = out_channels
-        self.order = check_order(order)
         self.normalize = normalize
         self.lin = Linear(in_channels, in_channels) if pool else None
         self.lin_l = Linear(in_channels, out_channels, bias=bias)
@@ -86,9 +72,7 @@ class SAGEConv(OrderedConv):
         r"""Whether the map of these features comes before the aggregation; pooling makes sparse
         ones dense.
         """
-        if self.lin is not None:
-            return self.order == "transform-first"
-        return super().transforms_first(x)
+        return super().transforms_first(x if self.lin is None else None)
 
     def send(self, x: Features) -> Features:
         r"""The features, pooled and transformed if that comes first."""

@@ -14,9 +14,8 @@ from torch import Tensor
 
 from meanmax.data import Dataset, Split
 from meanmax.graph import Graph
-from meanmax.graph.build import expand
+from meanmax.graph.build import expand, prepare_edges
 from meanmax.graph.checks import Normalize, SelfLoops, check_options
-from meanmax.graph.weights import prepare_edges
 from meanmax.nn.linear import Features
 from meanmax.scale.collectives import Halo, minimum, summed
 from meanmax.scale.edges import Array, CsrEdges, FolderError

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from meanmax.graph import Graph
-from meanmax.graph.build import expand, to_csr
+from meanmax.graph.build import LoopMode, expand, inverse_root, prepare_edges, to_csr
 from meanmax.graph.checks import Normalize, SelfLoops, check_options
-from meanmax.graph.weights import LoopMode, inverse_root, prepare_edges
 from meanmax.scale.compiled import copy_rows
 
 Array: TypeAlias = npt.NDArray[Any]

@@ -15,7 +15,7 @@ from meanmax.graph import Graph, SparseFeatures
 from meanmax.graph.views import edges_of
 from meanmax.nn import NodeModel, Trainable, fit_structure
 from meanmax.nn.linear import Features, as_dense
-from meanmax.nn.receptive_field import Field
+from meanmax.nn.model import Field
 
 
 @dataclass(frozen=True, eq=False)
