@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import re
-from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +12,6 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 from scipy.sparse import issparse
-from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from meanmax.graph.build import EdgeList
@@ -58,25 +56,19 @@ def edges_of_networkx(graph: networkx.Graph, weight: str | None) -> EdgeList:
     """
     number = {node: i for i, node in enumerate(graph.nodes)}
     edges = list(graph.edges(data=False if weight is None else weight))
-    src = _numbers(number, (edge[0] for edge in edges), len(edges))
-    dst = _numbers(number, (edge[1] for edge in edges), len(edges))
-    values = None if weight is None else _values(edges, weight)
+    ends = (number[node] for edge in edges for node in edge[:2])
+    src, dst = torch.from_numpy(np.fromiter(ends, np.int64, 2 * len(edges))).view(-1, 2).t()
+    values = None
+    if weight is not None:
+        for u, v, value in edges:
+            if value is None:
+                raise ValueError(f"the edge {u!r} -> {v!r} has no attribute {weight!r}")
+        values = torch.tensor([edge[2] for edge in edges], dtype=torch.get_default_dtype())
     if not graph.is_directed():
         back = (src != dst).nonzero().view(-1)
         src, dst = torch.cat([src, dst[back]]), torch.cat([dst, src[back]])
         values = None if values is None else torch.cat([values, values[back]])
     return EdgeList(torch.stack([src, dst]), len(number), values)
-
-
-def _numbers(number: Mapping[Any, int], nodes: Iterable[Any], count: int) -> Tensor:
-    return torch.from_numpy(np.fromiter((number[node] for node in nodes), np.int64, count))
-
-
-def _values(edges: list[tuple[Any, Any, Any]], weight: str) -> Tensor:
-    for u, v, value in edges:
-        if value is None:
-            raise ValueError(f"the edge {u!r} -> {v!r} has no attribute {weight!r}")
-    return torch.tensor([value for _, _, value in edges], dtype=torch.get_default_dtype())
 
 
 _COMMENTS = ("#", "%")
@@ -102,15 +94,11 @@ def read_edge_list(path: str | PathLike[str]) -> EdgeList:
     if layout is None:
         return EdgeList(torch.empty(2, 0, dtype=torch.long))
     try:
-        columns = _read_fast(file, layout)
+        src, dst, *rest = _read_fast(file, layout)
     except (ValueError, OverflowError):  # pandas' ParserError is a ValueError
-        columns = None
-    if columns is None:
-        columns = _read_line_by_line(file, layout)
-    weight = None
-    if layout.columns == 3:
-        weight = torch.tensor(columns[2], dtype=torch.get_default_dtype())
-    return EdgeList(torch.from_numpy(np.stack(columns[:2])), weight=weight)
+        src, dst, *rest = _read_line_by_line(file, layout)
+    weight = torch.tensor(rest[0], dtype=torch.get_default_dtype()) if rest else None
+    return EdgeList(torch.from_numpy(np.stack([src, dst])), weight=weight)
 
 
 def _open(file: Path) -> IO[str]:
@@ -139,9 +127,9 @@ def _find_layout(file: Path) -> _Layout | None:
             if line.lstrip().startswith(_COMMENTS):
                 comment = line.lstrip()[0]
             content = _content(line)
-            if not content:
-                continue
             fields = _fields(content)
+            if not fields:
+                continue
             if not header and not any(_is_number(field) for field in fields[:2]):
                 header = True
                 continue
@@ -149,9 +137,9 @@ def _find_layout(file: Path) -> _Layout | None:
     return None
 
 
-def _read_fast(file: Path, layout: _Layout) -> list[np.ndarray] | None:
+def _read_fast(file: Path, layout: _Layout) -> list[np.ndarray]:
     if layout.columns not in (2, 3):
-        return None
+        raise ValueError("the reader that goes line by line says what is wrong")
     try:
         import pandas
     except ImportError:
@@ -167,8 +155,9 @@ def _read_fast(file: Path, layout: _Layout) -> list[np.ndarray] | None:
         quoting=csv.QUOTE_NONE,
     )
     columns = [frame[i].to_numpy() for i in range(layout.columns)]
-    # A missing weight reads as NaN: the slow reader finds its line.
-    return None if np.isnan(columns[-1]).any() else columns
+    if np.isnan(columns[-1]).any():
+        raise ValueError("a missing weight reads as NaN: the slow reader finds its line")
+    return columns
 
 
 def _read_with_numpy(file: Path, layout: _Layout) -> list[np.ndarray]:
@@ -186,16 +175,15 @@ def _read_with_numpy(file: Path, layout: _Layout) -> list[np.ndarray]:
 
 
 def _read_line_by_line(file: Path, layout: _Layout) -> list[np.ndarray]:
-    columns: list[list[Any]] = [[], [], []]
     with _open(file) as lines:
-        for number, line in enumerate(lines, start=1):
-            content = _content(line)
-            if number <= layout.skip or not content:
-                continue
-            for column, value in zip(columns, _parse(file, number, content, layout), strict=False):
-                column.append(value)
-    dtypes = (np.int64, np.int64, np.float64)
-    return [np.array(column, dtype) for column, dtype in zip(columns, dtypes, strict=True)]
+        contents = [(number, _content(line)) for number, line in enumerate(lines, start=1)]
+    rows = [
+        _parse(file, number, content, layout)
+        for number, content in contents
+        if number > layout.skip and content
+    ]
+    columns = zip(zip(*rows, strict=True), (np.int64, np.int64, np.float64), strict=False)
+    return [np.array(column, dtype) for column, dtype in columns]
 
 
 def _parse(file: Path, number: int, content: str, layout: _Layout) -> list[Any]:

@@ -133,7 +133,14 @@ class Conv(LazyParameters, MessagePassing):  # type: ignore[misc]
         r"""The features of sources and of targets, checked. Where the aggregation may change
         places with a linear map, both are of one kind, dense or sparse.
         """
-        source, target = as_pair(x, self.in_channels, graph)
+        width, target = self.in_channels, None
+        if isinstance(x, tuple):
+            source = check_features(x[0], width, graph.num_src, "x[0]")
+            if x[1] is not None:
+                target = check_features(x[1], width, graph.num_dst, "x[1]")
+        else:
+            source = check_features(x, width, graph.num_src)
+            target = source if graph.num_src == graph.num_dst else None
         mixed = isinstance(source, Tensor) != isinstance(target, Tensor)
         if self.aggr.is_linear and mixed:
             return as_dense(source), None if target is None else as_dense(target)
@@ -181,7 +188,8 @@ class OrderedConv(Conv):
         super().__init__()
         self.in_channels = check_channels(in_channels, out_channels=out_channels)
         self.out_channels = out_channels
-        self.order = check_order(order)
+        check_choice("order", order, get_args(Order))
+        self.order = order
 
     def transform(self, x: Features) -> Tensor:
         r"""The linear map, without bias."""
@@ -226,12 +234,6 @@ def square_features(x: Features | Pair, channels: int, graph: Graph, layer: str)
 def with_bias(out: Tensor, bias: Parameter | None) -> Tensor:
     r"""The output plus the bias, if there is one."""
     return out if bias is None else out + bias
-
-
-def check_order(order: Order) -> Order:
-    r"""The order, if it is one."""
-    check_choice("order", order, get_args(Order))
-    return order
 
 
 def check_positive(**sizes: object) -> None:
@@ -309,14 +311,3 @@ def check_kind(x: object, name: str = "x") -> Features:
     if not x.dtype.is_floating_point:
         raise ValueError(f"'{name}' must be floating-point (got {x.dtype}): pass x.float()")
     return x
-
-
-def as_pair(x: Features | Pair, channels: int, graph: Graph) -> Pair:
-    r"""Features of sources and of targets, from one set for both or from a pair as in PyG."""
-    if not isinstance(x, tuple):
-        own = check_features(x, channels, graph.num_src)
-        return own, own if graph.num_src == graph.num_dst else None
-    source = check_features(x[0], channels, graph.num_src, "x[0]")
-    if x[1] is None:
-        return source, None
-    return source, check_features(x[1], channels, graph.num_dst, "x[1]")

@@ -40,7 +40,7 @@ def spread(x: Tensor, own: Tensor, graph: Graph, degree: Tensor) -> Tensor:
     both = functional.sum(torch.cat([centred, centred * centred], dim=1), graph)
     first, second = both.chunk(2, dim=1)
     whole = own * (own * total - 2 * first) + second
-    return whole.clamp(min=0) / _divisor(degree).to(x.dtype)
+    return whole.clamp(min=0) / degree.to(x.dtype)
 
 
 def sparse_spread(x: SparseFeatures, graph: Graph, degree: Tensor) -> Tensor:
@@ -70,7 +70,7 @@ def _sparse_spread(x: SparseFeatures, graph: Graph, degree: Tensor) -> Tensor:
     first = _at(adjacency @ features, row, column)
     second = _at(adjacency @ squared, row, column)
     whole = value * (value * total[row] - 2 * first) + second
-    found = torch.from_numpy(np.maximum(whole, 0) / _divisor(degree).double().cpu().numpy()[row, 0])
+    found = torch.from_numpy(np.maximum(whole, 0) / degree.double().cpu().numpy()[row, 0])
     return found.to(x.device, x.dtype)
 
 
@@ -86,11 +86,6 @@ def _spread_by_columns(x: SparseFeatures, graph: Graph, degree: Tensor) -> Tenso
         dense[at] = wide.value[inside]
         found[inside] = spread(dense, dense, graph, degree)[at]
     return found.to(x.dtype)
-
-
-def _divisor(degree: Tensor) -> Tensor:
-    r"""Degrees, and 1 where there is no edge and so nothing to divide."""
-    return degree.where(degree > 0, 1.0)
 
 
 def _at(matrix: scipy.sparse.csr_array, row: np.ndarray, column: np.ndarray) -> np.ndarray:
@@ -169,6 +164,7 @@ class MaskedGCNConv(OrderedConv):
             self.materialize("log_variance", (x.size(1),))
             torch.nn.init.zeros_(self.log_variance)
         degree, graph = summed_weights(graph.prepared(None, True)), self.prepare(graph)
+        degree = degree.where(degree > 0, 1.0)  # without edges there is nothing to divide
         inverse = torch.exp(-self.log_variance)
         if isinstance(x, SparseFeatures):
             if not (graph.has_learned_weight or x.value.requires_grad):

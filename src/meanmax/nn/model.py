@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, final, runtime_checkable
 
 import torch
@@ -218,9 +219,8 @@ class NodeModel(LayerStack):
             graph (Graph): The graph as it is.
             nodes (Tensor): The nodes, ascending, each once, int64.
         """
-        learned = graph.weight is not None and graph.weight.requires_grad
-        needs = self._needs()
-        if needs is None or not graph.is_local or graph.num_graphs != 1 or learned:
+        needs, plain = self._needs(), graph.is_local and graph.num_graphs == 1
+        if needs is None or not plain or graph.has_learned_weight:
             return None
         return field_of(graph, nodes, needs)
 
@@ -233,14 +233,11 @@ class NodeModel(LayerStack):
         """
         found: dict[str, Tensor] = {}
 
-        def measure(name: str) -> Callable[..., None]:
-            def hook(module: Neighbourhood, args: tuple[Any, ...], _: Tensor) -> None:
-                found[name] = module.maxness(*args)
-
-            return hook
+        def measure(index: int, module: Neighbourhood, args: tuple[Any, ...], _: Tensor) -> None:
+            found[f"layers.{index}"] = module.maxness(*args)
 
         hooks = [
-            self.aggregation_of(layer).register_forward_hook(measure(f"layers.{index}"))
+            self.aggregation_of(layer).register_forward_hook(partial(measure, index))
             for index, layer in enumerate(self.layers)
         ]
         try:

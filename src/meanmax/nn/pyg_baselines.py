@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Any, Final, Literal, TypeAlias, final
 from weakref import WeakKeyDictionary
 
@@ -164,29 +166,16 @@ class PyGBaseline(LayerStack):
 
 
 @dataclass(frozen=True)
-class PyGLayerPlan:
-    r"""What a layer of a baseline is built from."""
+class PyGLayer:
+    r"""How the layers of a baseline are built and called."""
 
-    in_channels: int
-    out_channels: int  # all heads together
-    hidden: int  # the width of hidden layers, for layers that have an MLP
-    heads: int
-    dropout: float  # of attention
-    aggr: Aggregation | None  # None for the layer's own
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        r"""Input channels, and output channels of one head."""
-        return self.in_channels, self.out_channels // self.heads
-
-    @property
-    def options(self) -> dict[str, Any]:
-        r"""The aggregation as an argument, if there is one: PyG takes None for no aggregation."""
-        return {} if self.aggr is None else {"aggr": self.aggr}
+    layer: Callable[..., Module]  # takes the channels of the input and of one head's output, and
+    takes: tuple[str, ...]  # these arguments
+    edges: EdgeForm  # the edges it is called with
 
 
-def pna(graph: Graph) -> Callable[[PyGLayerPlan], Module]:
-    r"""Builds layers of Principal Neighbourhood Aggregation for the degrees of a graph."""
+def _pna(graph: Graph) -> PyGLayer:
+    r"""Principal Neighbourhood Aggregation for the degrees of a graph."""
     if graph.num_edges == 0:
         raise ValueError(
             "baseline 'pna' divides by the mean log-degree, but the graph has no edges: use "
@@ -195,30 +184,23 @@ def pna(graph: Graph) -> Callable[[PyGLayerPlan], Module]:
     degrees = torch.bincount(graph.rowptr.diff().long())
     aggregators = ["mean", "min", "max", "std"]
     scalers = ["identity", "amplification", "attenuation"]
-    return lambda plan: pyg.PNAConv(*plan.sizes, aggregators, scalers, deg=degrees)
+    layer = partial(pyg.PNAConv, aggregators=aggregators, scalers=scalers, deg=degrees)
+    return PyGLayer(layer, (), "plain")
 
 
-def _gat(plan: PyGLayerPlan) -> Any:
-    options = {"dropout": plan.dropout, "add_self_loops": False, **plan.options}
-    return pyg.GATConv(*plan.sizes, plan.heads, **options)
+def _gin(in_channels: int, out_channels: int, *, hidden: int, **aggr: Aggregation) -> Any:
+    mlp = Sequential(Linear(in_channels, hidden), ReLU(), Linear(hidden, out_channels))
+    return pyg.GINConv(mlp, train_eps=True, **aggr)
 
-
-def _gin(plan: PyGLayerPlan) -> Any:
-    first, last = Linear(plan.in_channels, plan.hidden), Linear(plan.hidden, plan.out_channels)
-    return pyg.GINConv(Sequential(first, ReLU(), last), train_eps=True, **plan.options)
-
-
-LAYERS: dict[str, Callable[[PyGLayerPlan], Module]] = {
-    "gcn": lambda plan: pyg.GCNConv(*plan.sizes, normalize=False, **plan.options),
-    "gat": _gat,
-    "sage": lambda plan: pyg.SAGEConv(*plan.sizes, **plan.options),
-    "gin": _gin,
-}
-r"""How the layer of each backbone is built."""
 
 # GCNConv and GATConv do not prepare edges here, since they would do it again at every call.
-EDGES: dict[str, EdgeForm] = {"gcn": "normalized", "gat": "looped", "sage": "plain", "gin": "plain"}
-r"""Which edges it is called with."""
+LAYERS: dict[str, PyGLayer] = {
+    "gcn": PyGLayer(partial(pyg.GCNConv, normalize=False), (), "normalized"),
+    "gat": PyGLayer(partial(pyg.GATConv, add_self_loops=False), ("heads", "dropout"), "looped"),
+    "sage": PyGLayer(pyg.SAGEConv, (), "plain"),
+    "gin": PyGLayer(_gin, ("hidden",), "plain"),
+}
+r"""The layer of each backbone."""
 
 AGGREGATORS: dict[str, type[Aggregation]] = {
     "pyg-softmax": SoftmaxAggregation,
@@ -287,25 +269,22 @@ def build_pyg_baseline(
             f"'graph' must be a meanmax.Graph (got {type(graph).__name__}); make one with "
             f"Graph.from_edge_index(edge_index, num_nodes)"
         )
-    if baseline == "pna":
-        make, count = pna(graph), 1
-    else:
-        make, count = LAYERS[backbone], check_heads(backbone, heads, hidden, layers)
-    plans = [
-        PyGLayerPlan(
-            in_channels=hidden if index else in_channels,
-            out_channels=out_channels if index == layers - 1 else hidden,
-            hidden=hidden,
-            heads=1 if index == layers - 1 else count,
-            dropout=rate,
-            aggr=None if index or baseline == "pna" else AGGREGATORS[baseline](learn=True),
-        )
-        for index in range(layers)
-    ]
+    is_pna = baseline == "pna"
+    kind = _pna(graph) if is_pna else LAYERS[backbone]
+    count = 1 if is_pna else check_heads(backbone, heads, hidden, layers)
+    built = []
+    widths = [in_channels, *[hidden] * (layers - 1), out_channels]
+    for index, (before, width) in enumerate(pairwise(widths)):
+        own_heads = 1 if index == layers - 1 else count
+        known = {"hidden": hidden, "heads": own_heads, "dropout": rate}
+        arguments: dict[str, Any] = {name: known[name] for name in kind.takes}
+        if index == 0 and not is_pna:  # in PyG, aggr=None is no aggregation
+            arguments["aggr"] = AGGREGATORS[baseline](learn=True)
+        built.append(kind.layer(before, width // own_heads, **arguments))
     return PyGBaseline(
-        [make(plan) for plan in plans],
+        built,
         in_channels=in_channels,
-        activation="relu" if baseline == "pna" else BACKBONES[backbone].activation,
+        activation="relu" if is_pna else BACKBONES[backbone].activation,
         dropout=rate,
-        edges="plain" if baseline == "pna" else EDGES[backbone],
+        edges=kind.edges,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Literal, TypeAlias, get_args
 
 from torch.nn import BatchNorm1d, LayerNorm, Module, ReLU, Sequential
@@ -12,7 +13,7 @@ from torch.nn import BatchNorm1d, LayerNorm, Module, ReLU, Sequential
 from meanmax.aggr.base import LearnableAggregation
 from meanmax.names import aggregator_name
 from meanmax.nn.cat import CATConv, Conjunction, StructuralEmbedding
-from meanmax.nn.conv import CLASSES, Aggr, Order, check_order, check_positive, check_rate
+from meanmax.nn.conv import CLASSES, Aggr, Order, check_positive, check_rate
 from meanmax.nn.gat import GATConv
 from meanmax.nn.gcn import GCNConv
 from meanmax.nn.gin import GINConv
@@ -59,35 +60,11 @@ LAYER_OPTIONS = tuple(LayerOptions.__dataclass_fields__)
 
 
 @dataclass(frozen=True)
-class LayerPlan:
-    r"""What a layer of a model is built from."""
-
-    in_channels: int
-    out_channels: int  # all heads together if they are concatenated
-    hidden: int  # the width of hidden layers, for layers that have an MLP
-    heads: int
-    concat: bool  # whether heads are concatenated, else averaged
-    aggr: Aggr
-    dropout: float  # of attention, or of the masked input
-    order: Order
-    options: LayerOptions
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        r"""Input channels, and output channels of one head."""
-        return self.in_channels, self.out_channels // (self.heads if self.concat else 1)
-
-    @property
-    def attention(self) -> dict[str, Any]:
-        r"""The arguments that attention layers share."""
-        return {name: getattr(self, name) for name in ("heads", "concat", "aggr", "dropout")}
-
-
-@dataclass(frozen=True)
 class Backbone:
     r"""One architecture."""
 
-    layer: Callable[[LayerPlan], Module]
+    layer: Callable[..., Module]  # takes the channels of the input and of one head's output, and
+    takes: tuple[str, ...]  # these arguments: options of layers and names that build_model knows
     options: tuple[str, ...] = ()  # the fields of LayerOptions that it has
     activation: Activation = "relu"  # of hidden layers
     heads: int = 0  # the usual number of heads; 0 for layers without heads
@@ -96,39 +73,24 @@ class Backbone:
     form: Form = "weighted"  # the form of a polynomial or softmax given by name
 
 
-def _gcn(plan: LayerPlan) -> Module:
-    return GCNConv(*plan.sizes, aggr=plan.aggr, order=plan.order)
+def _gin(in_channels: int, out_channels: int, *, hidden: int, aggr: Aggr) -> GINConv:
+    mlp = Sequential(Linear(in_channels, hidden), ReLU(), Linear(hidden, out_channels))
+    return GINConv(mlp, aggr=aggr, train_eps=True)
 
 
-def _masked_gcn(plan: LayerPlan) -> Module:
-    return MaskedGCNConv(*plan.sizes, aggr=plan.aggr, order=plan.order, dropout=plan.dropout)
-
-
-def _gat(plan: LayerPlan) -> Module:
-    return GATConv(*plan.sizes, **plan.attention)
-
-
-def _cat(plan: LayerPlan) -> Module:
-    return CATConv(*plan.sizes, **plan.attention, conjunction=plan.options.conjunction)
-
-
-def _sage(plan: LayerPlan) -> Module:
-    return SAGEConv(*plan.sizes, aggr=plan.aggr, order=plan.order, pool=plan.options.pool)
-
-
-def _gin(plan: LayerPlan) -> Module:
-    first, last = Linear(plan.in_channels, plan.hidden), Linear(plan.hidden, plan.out_channels)
-    return GINConv(Sequential(first, ReLU(), last), aggr=plan.aggr, train_eps=True)
-
-
+_ATTENTION = ("heads", "concat", "aggr", "dropout")
 _CAT_OPTIONS = ("out_heads", "conjunction", "num_nodes", "structure_weight")
 BACKBONES: dict[str, Backbone] = {
-    "gcn": Backbone(_gcn, ("order",)),
-    "masked_gcn": Backbone(_masked_gcn, ("order",), drops_input=True),
-    "gat": Backbone(_gat, ("out_heads",), activation="elu", heads=8),
-    "cat": Backbone(_cat, _CAT_OPTIONS, activation="elu", heads=8),
-    "sage": Backbone(_sage, ("order", "pool"), order="aggregate-first"),
-    "gin": Backbone(_gin, order="aggregate-first", form="sum"),
+    "gcn": Backbone(GCNConv, ("aggr", "order"), ("order",)),
+    "masked_gcn": Backbone(
+        MaskedGCNConv, ("aggr", "order", "dropout"), ("order",), drops_input=True
+    ),
+    "gat": Backbone(GATConv, _ATTENTION, ("out_heads",), activation="elu", heads=8),
+    "cat": Backbone(CATConv, (*_ATTENTION, "conjunction"), _CAT_OPTIONS, activation="elu", heads=8),
+    "sage": Backbone(
+        SAGEConv, ("aggr", "order", "pool"), ("order", "pool"), order="aggregate-first"
+    ),
+    "gin": Backbone(_gin, ("hidden", "aggr"), order="aggregate-first", form="sum"),
 }
 
 
@@ -283,42 +245,36 @@ def build_model(
     activation = activation or family.activation
     check_choice("activation", activation, tuple(ACTIVATIONS))
     heads = check_heads(backbone, heads, hidden, layers)
-    order = check_order(options.order or family.order)
+    order = options.order or family.order
+    check_choice("order", order, get_args(Order))
     rate = check_rate(dropout)
 
-    plans = []
-    for index in range(layers):
+    structure = None
+    if options.num_nodes is not None:
+        structure = StructuralEmbedding(options.num_nodes, out_channels)
+    widths = [in_channels, *[hidden] * (layers - 1), out_channels]
+    built = []
+    for index, (before, width) in enumerate(pairwise(widths)):
         is_last = index == layers - 1
-        width, count = (out_channels, options.out_heads) if is_last else (hidden, heads)
-        before = hidden if index else in_channels
+        count = options.out_heads if is_last else heads
         own: Aggr = None
         if nonlinear == "all" or index == 0 or (nonlinear == "hidden" and not is_last):
             channels = before if order == "aggregate-first" else width
             channels *= count if is_last and family.heads else 1
             per_head = count if family.heads else None
             own = make_aggregator(aggr, aggr_options or {}, per_head, channels, family.form)
-        plans.append(
-            LayerPlan(
-                in_channels=before,
-                out_channels=width,
-                hidden=hidden,
-                heads=count,
-                concat=not is_last,
-                aggr=own,
-                dropout=rate,
-                order=order,
-                options=options,
-            )
-        )
-    nodes = options.num_nodes
+        known = {**vars(options), "hidden": hidden, "heads": count, "concat": not is_last}
+        known |= {"aggr": own, "dropout": rate, "order": order}
+        arguments = {name: known[name] for name in family.takes}
+        built.append(family.layer(before, width if is_last else width // heads, **arguments))
     return NodeModel(
-        [family.layer(plan) for plan in plans],
-        skips=[_skip(skip, plan) for plan in plans],
-        norms=[_norm(norm, hidden) for _ in plans[1:]],
+        built,
+        skips=[_skip(skip, *sizes) for sizes in pairwise(widths)],
+        norms=[_norm(norm, hidden) for _ in range(layers - 1)],
         activation=activation,
         dropout=rate,
         drops_input=family.drops_input,
-        structure=None if nodes is None else StructuralEmbedding(nodes, out_channels),
+        structure=structure,
         structure_channels=out_channels,
         structure_weight=options.structure_weight,
     )
@@ -345,10 +301,10 @@ def check_heads(backbone: str, heads: int | None, hidden: int, layers: int) -> i
     return heads
 
 
-def _skip(kind: Skip, plan: LayerPlan) -> Module | None:
-    if kind == "residual" and plan.in_channels == plan.out_channels:
+def _skip(kind: Skip, in_channels: int, out_channels: int) -> Module | None:
+    if kind == "residual" and in_channels == out_channels:
         return Shortcut()
-    return None if kind is None else Linear(plan.in_channels, plan.out_channels)
+    return None if kind is None else Linear(in_channels, out_channels)
 
 
 def _norm(kind: Norm, channels: int) -> Module | None:
