@@ -46,9 +46,7 @@ class GraphView(Protocol):
 
     @property
     def around_sources(self) -> GraphView:
-        r"""The view with the same nodes whose rows include the sources of this one's rows. For
-        layers that aggregate twice.
-        """
+        r"""The view whose rows include the sources of these, for layers that aggregate twice."""
 
     def prepared(
         self, normalize: Normalize | None = None, self_loops: SelfLoops = False
@@ -70,14 +68,9 @@ class RowsGraph(Graph):
     r"""Some nodes of a graph, of which some have their edges and the others have none.
 
     Layers take it with the features of :obj:`nodes` and give at :obj:`rows` what they would give
-    there on the whole graph: self-loops and normalised weights are those of the whole graph. The
-    output of other nodes has no meaning, but is finite.
-
-    Args:
-        whole (Graph): One graph, whose weights carry no gradient.
-        nodes (Tensor): The nodes to keep, ascending, int64.
-        rows (Tensor): Those of them that keep their edges, ascending; all their neighbours must
-            be among the nodes.
+    there on the whole graph, which is one graph whose weights carry no gradient: self-loops and
+    normalised weights are those of the whole graph. The output of other nodes has no meaning, but
+    is finite. Nodes and rows are ascending; all neighbours of rows must be among the nodes.
     """
 
     def __init__(

@@ -2,6 +2,7 @@ r"""Linear maps and dropout of features that may be sparse."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, final
 
 import torch
@@ -147,15 +148,10 @@ def dropout(x: Features, rate: float, training: bool) -> Features:
 
 def fast_dropout(x: Tensor, rate: float, training: bool) -> Tensor:
     r"""Dropout of a dense tensor."""
-    if not training or rate == 0.0:
-        return x
-    out: Tensor = _drop(x, rate)
-    return out
+    return _drop(x, rate) if training and rate != 0.0 else x
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
-def _drop(x: Tensor, rate: float) -> Tensor:
-    return drop(x, rate)
+_drop: Callable[[Tensor, float], Tensor] = torch.compiler.disable(drop)
 
 
 def as_dense(x: Features) -> Tensor:

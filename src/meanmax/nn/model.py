@@ -24,6 +24,7 @@ from meanmax.nn.linear import Features, as_dense, dropout
 from meanmax.nn.masked_gcn import MaskedGCNConv
 from meanmax.nn.sage import SAGEConv
 
+GraphInput: TypeAlias = Graph | Tensor  # a graph, or PyG's edge_index
 Activation: TypeAlias = Literal["relu", "elu", "none"]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": relu, "elu": elu, "none": lambda h: h}
 # From how many steps away a node's output comes: masks of neighbours come from theirs.
@@ -87,9 +88,7 @@ class LayerStack(Module):
 
     layers: ModuleList
 
-    def forward(
-        self, x: Features, graph: Graph | Tensor, *, structure: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, x: Features, graph: GraphInput, *, structure: Tensor | None = None) -> Tensor:
         r"""The output of every node, before any softmax, :obj:`[num_nodes, out_channels]`.
 
         Args:
@@ -102,15 +101,11 @@ class LayerStack(Module):
         return self._run(x, graph, structure)[-1]
 
     def hidden(self, x: Features, graph: Graph, *, structure: Tensor | None = None) -> list[Tensor]:
-        r"""What every hidden layer ends with, :obj:`[num_nodes, hidden]` each; the arguments are
-        those of :meth:`forward`.
-        """
+        r"""The output of each hidden layer, :obj:`[num_nodes, hidden]`; see :meth:`forward`."""
         return self._run(x, graph, structure)[:-1]
 
     @torch.no_grad()
-    def embed(
-        self, x: Features, graph: Graph | Tensor, *, structure: Tensor | None = None
-    ) -> Tensor:
+    def embed(self, x: Features, graph: GraphInput, *, structure: Tensor | None = None) -> Tensor:
         r"""The last hidden embedding of every node, without dropout and without gradient; the
         output itself if there is one layer.
         """
@@ -226,7 +221,7 @@ class NodeModel(LayerStack):
 
     @torch.no_grad()
     def maxness(
-        self, x: Features, graph: Graph | Tensor, *, structure: Tensor | None = None
+        self, x: Features, graph: GraphInput, *, structure: Tensor | None = None
     ) -> dict[str, Tensor]:
         r"""Where between mean (0) and max (1) the aggregation of each layer stands on this input,
         per channel: :obj:`"layers.0"`, ...; see :func:`meanmax.maxness`.
@@ -377,20 +372,18 @@ class Trainable(Protocol):
     training: bool
 
     def __call__(
-        self, x: Features, graph: Graph | Tensor, *, structure: Tensor | None = None
+        self, x: Features, graph: GraphInput, *, structure: Tensor | None = None
     ) -> Tensor:
         r"""The output of every node, :obj:`[num_nodes, out_channels]`."""
 
     def hidden(self, x: Features, graph: Graph, *, structure: Tensor | None = None) -> list[Tensor]:
-        r"""What every hidden layer ends with."""
+        r"""The output of each hidden layer."""
 
-    def embed(
-        self, x: Features, graph: Graph | Tensor, *, structure: Tensor | None = None
-    ) -> Tensor:
+    def embed(self, x: Features, graph: GraphInput, *, structure: Tensor | None = None) -> Tensor:
         r"""The last hidden embedding of every node, without dropout and without gradient."""
 
     def maxness(
-        self, x: Features, graph: Graph | Tensor, *, structure: Tensor | None = None
+        self, x: Features, graph: GraphInput, *, structure: Tensor | None = None
     ) -> dict[str, Tensor]:
         r"""Where between mean and max each layer stands, or nothing if that is not defined."""
 
