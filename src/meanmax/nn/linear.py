@@ -151,7 +151,7 @@ def fast_dropout(x: Tensor, rate: float, training: bool) -> Tensor:
     return _drop(x, rate) if training and rate != 0.0 else x
 
 
-_drop: Callable[[Tensor, float], Tensor] = torch.compiler.disable(drop)
+_drop: Callable[[Tensor, float], Tensor] = torch.compiler.disable(drop)  # type: ignore[no-untyped-call]
 
 
 def as_dense(x: Features) -> Tensor:

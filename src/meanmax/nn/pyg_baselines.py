@@ -20,7 +20,7 @@ from torch_geometric.utils import add_self_loops, remove_self_loops
 from meanmax.graph import Graph, SparseFeatures
 from meanmax.nn.conv import as_graph, check_features, check_positive, check_rate
 from meanmax.nn.linear import Features, fast_dropout
-from meanmax.nn.model import ACTIVATIONS, Activation, LayerStack
+from meanmax.nn.model import ACTIVATIONS, Activation, GraphInput, LayerStack
 from meanmax.nn.registry import BACKBONES, check_heads, find_backbone
 
 EdgeForm: TypeAlias = Literal["normalized", "looped", "plain"]
@@ -112,7 +112,7 @@ class PyGBaseline(LayerStack):
             layer.reset_parameters()  # type: ignore[operator]
 
     def maxness(
-        self, x: Features, graph: Graph | Tensor, *, structure: Tensor | None = None
+        self, x: Features, graph: GraphInput, *, structure: Tensor | None = None
     ) -> dict[str, Tensor]:
         r"""Nothing, as it is not defined for all of them. Maxness places an aggregation between
         the mean and the max of the same messages. PyG's power mean clamps the messages, PNA puts
