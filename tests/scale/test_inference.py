@@ -7,7 +7,7 @@ from torch.nn import BatchNorm1d
 from meanmax import SparseFeatures, build_model
 from meanmax.nn import build_pyg_baseline
 from meanmax.scale.edges import BatchingError
-from meanmax.scale.features import FileScratch, rows_of
+from meanmax.scale.features import ScratchSpace, rows_of
 from meanmax.scale.inference import layerwise, scratch_bytes
 from tests.scale.graphs import awkward, features
 
@@ -121,7 +121,7 @@ def test_hidden_layers_in_files_are_deleted(tmp_path):
 @pytest.mark.parametrize("backbone", BACKBONES)
 def test_what_is_checked_to_be_free_is_enough(backbone, tmp_path, monkeypatch):
     held, most = {}, [0]
-    array, release = FileScratch.array, FileScratch.release
+    array, release = ScratchSpace.array, ScratchSpace.release
 
     def counted(self, rows, width):
         made = array(self, rows, width)
@@ -133,8 +133,8 @@ def test_what_is_checked_to_be_free_is_enough(backbone, tmp_path, monkeypatch):
         held.pop(id(given), None)
         release(self, given)
 
-    monkeypatch.setattr(FileScratch, "array", counted)
-    monkeypatch.setattr(FileScratch, "release", dropped)
+    monkeypatch.setattr(ScratchSpace, "array", counted)
+    monkeypatch.setattr(ScratchSpace, "release", dropped)
     model = model_of(backbone, "lp", layers=3)
     layerwise(model, features(), awkward(), scratch=tmp_path)
     assert 0 < most[0] <= scratch_bytes(model, rows_of(features()))

@@ -13,13 +13,12 @@ from meanmax.scale.distributed import (
     write_partition,
 )
 from meanmax.scale.edges import BatchingError, CsrEdges, FolderError, group_edges, group_nodes
-from meanmax.scale.fit import exact_scores, fit_batches, fit_parts
+from meanmax.scale.fit import Source, exact_scores, fit_batches, fit_parts
 from meanmax.scale.folder import GraphFolder, is_graph_folder, open_folder, write_folder
 from meanmax.scale.inference import ExactSample, exact_rows, layerwise, predict_folder
 from meanmax.scale.partition import PartitionError, assign_blocks, assign_metis, edge_cut
 from meanmax.scale.ranks import Job, LaunchError, joined_job
 from meanmax.scale.sampling import NeighbourProblem, NeighbourSampler
-from meanmax.scale.source import Source
 
 __all__ = [
     "Batches",

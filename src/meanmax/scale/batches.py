@@ -47,7 +47,6 @@ class Batches:
     batch_size: int = 512
 
     def __post_init__(self) -> None:
-        r"""Checks names and numbers."""
         for name, known in (("kind", get_args(Kind)), ("cut", get_args(CutMethod))):
             if getattr(self, name) not in known:
                 listed = ", ".join(map(repr, known))
@@ -93,15 +92,17 @@ class Batches:
                     f"'fanout' has {len(fanout)} hops, but the model has {layers} layers: give one "
                     f"number for each layer"
                 )
-            sampler = NeighbourSampler(edges, fanout)
             return NeighbourProblem(
-                x=x, sampler=sampler, nodes=nodes, val=val, batch_size=self.batch_size, draws=draws
+                x=x,
+                sampler=NeighbourSampler(edges, fanout),
+                nodes=nodes,
+                val=val,
+                batch_size=self.batch_size,
+                draws=draws,
             )
         clusters = self._clusters(x, edges, part_ptr)
-        wanted = self.parts_per_batch or min(PARTS_PER_BATCH, clusters.num_parts)
-        return ClusterProblem(
-            clusters=clusters, nodes=nodes, val=val, per_batch=wanted, draws=draws
-        )
+        count = self.parts_per_batch or min(PARTS_PER_BATCH, clusters.num_parts)
+        return ClusterProblem(clusters=clusters, nodes=nodes, val=val, per_batch=count, draws=draws)
 
     def _clusters(self, x: FeatureRows, edges: CsrEdges, part_ptr: Array | None) -> Clusters:
         if part_ptr is not None:
@@ -116,35 +117,6 @@ class Batches:
             return Clusters(x, edges, block_bounds(edges.rowptr, parts))
         pointer, column = (torch.from_numpy(np.array(a)) for a in (edges.rowptr, edges.col))
         return Clusters.of(x, edges, assign_metis(Graph.from_csr(pointer, column), parts))
-
-
-class Induced:
-    r"""Takes nodes out of a graph together with the edges among them.
-
-    It keeps four bytes for each node, and reads the rows of the nodes alone.
-
-    Args:
-        edges (CsrEdges): The whole graph.
-    """
-
-    def __init__(self, edges: CsrEdges) -> None:
-        self.edges = edges
-        self._place = np.full(edges.num_nodes, -1, np.int32)
-
-    def graph(self, nodes: Array, wanted: Array) -> tuple[Graph, Array]:
-        r"""The graph of some different nodes, in their order, with the weights of the edges among
-        them; and where in it other nodes are, -1 where they are not.
-        """
-        rows = self.edges.chosen(nodes)
-        self._place[nodes] = np.arange(len(nodes), dtype=np.int32)
-        local, places = self._place[rows.column], self._place[wanted]
-        self._place[nodes] = -1
-        kept = local >= 0
-        before = pointer_of(kept)
-        weight = None if rows.weight is None else torch.from_numpy(rows.weight[kept])
-        pointer = torch.from_numpy(before[rows.pointer])
-        graph = Graph.from_csr(pointer, torch.from_numpy(local[kept]), edge_weight=weight)
-        return graph, places
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,16 +152,30 @@ class Clusters:
         r"""How many parts there are."""
         return len(self.pointer) - 1
 
-    @cached_property
-    def induced(self) -> Induced:
-        r"""Takes nodes out."""
-        return Induced(self.edges)
-
     def nodes(self, parts: Sequence[int]) -> Array:
         r"""The nodes of some parts."""
         ranges = [np.arange(self.pointer[part], self.pointer[part + 1]) for part in sorted(parts)]
         places = np.concatenate(ranges)
         return places if self.order is None else self.order[places]
+
+    def induced_graph(self, nodes: Array, wanted: Array) -> tuple[Graph, Array]:
+        r"""The graph of some different nodes, in their order, with the weights of the edges among
+        them; and where in it other nodes are, -1 where they are not.
+        """
+        rows = self.edges.chosen(nodes)
+        self._place[nodes] = np.arange(len(nodes), dtype=np.int32)
+        local, places = self._place[rows.column], self._place[wanted]
+        self._place[nodes] = -1
+        kept = local >= 0
+        weight = None if rows.weight is None else torch.from_numpy(rows.weight[kept])
+        pointer = torch.from_numpy(pointer_of(kept)[rows.pointer])
+        graph = Graph.from_csr(pointer, torch.from_numpy(local[kept]), edge_weight=weight)
+        return graph, places
+
+    @cached_property
+    def _place(self) -> Array:
+        r"""Scratch space of four bytes for each node, -1 between two calls."""
+        return np.full(self.edges.num_nodes, -1, np.int32)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -215,7 +201,6 @@ class ClusterProblem(TrainingProblem):
     draws: Draws = field(default_factory=Draws)
 
     def __post_init__(self) -> None:
-        r"""Checks the number of parts in a batch."""
         if not 1 <= self.per_batch <= self.clusters.num_parts:
             raise BatchingError(
                 f"a batch takes between 1 and all {self.clusters.num_parts} parts "
@@ -243,7 +228,7 @@ class ClusterProblem(TrainingProblem):
             count (int, optional): How many batches there are. (default: :obj:`1`)
         """
         nodes = self.clusters.nodes(parts)
-        graph, places = self.clusters.induced.graph(nodes, self.nodes.index.numpy())
+        graph, places = self.clusters.induced_graph(nodes, self.nodes.index.numpy())
         own = torch.from_numpy(places).long()
         inside = own >= 0
         x = self.clusters.x.gather(nodes)

@@ -93,11 +93,8 @@ class Halo:
         return sum(self.receive_counts)
 
     def gather(self, x: Tensor) -> Tensor:
-        r"""Own rows followed by those of the halo; in the backward pass the gradients of halo rows
-        go back to their owners, who add them up.
-
-        Args:
-            x (Tensor): Own rows, :obj:`[num_own, ...]`.
+        r"""Own rows, :obj:`[num_own, ...]`, followed by those of the halo; in the backward pass the
+        gradients of halo rows go back to their owners, who add them up.
         """
         out: Tensor = Exchange.apply(x, self)  # type: ignore[no-untyped-call]
         return out
@@ -109,13 +106,8 @@ class Halo:
     def swap(
         self, rows: Tensor, got: Tensor, sent: tuple[int, ...], received: tuple[int, ...]
     ) -> None:
-        r"""Sends rows to all ranks and takes what they send.
-
-        Args:
-            rows (Tensor): Grouped by receiver.
-            got (Tensor): Where to put what comes, grouped by sender.
-            sent (tuple): How many go to each rank.
-            received (tuple): How many come from each.
+        r"""Sends rows, grouped by receiver, and fills :obj:`got` with those of the other ranks,
+        grouped by sender; the counts are for each rank.
         """
         with peers_needed():
             dist.all_to_all_single(got, rows, list(received), list(sent), group=self.group)

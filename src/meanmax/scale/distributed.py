@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, final
 
@@ -64,9 +65,7 @@ class DistributedGraph(Graph):
         if part.num_graphs != 1:
             raise ValueError(f"'part' must be of one graph (got a batch of {part.num_graphs})")
         super().__init__(part._structure, part.weight)
-        self.num_src = part.num_dst
-        self.halo = halo
-        self._part = part
+        self.num_src, self.halo, self._part = part.num_dst, halo, part
 
     holds_all_nodes = False
 
@@ -112,11 +111,9 @@ class DistributedGraph(Graph):
         return DistributedGraph(part, self.halo)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        r"""A part belongs to its process."""
         raise TypeError("a DistributedGraph belongs to its process and cannot be pickled or copied")
 
     def __repr__(self) -> str:
-        r"""Own nodes, the halo and the edges."""
         return (
             f"DistributedGraph(num_nodes={self.num_dst}, halo={self.halo.num_received}, "
             f"num_edges={self.num_edges}, weighted={self.weight is not None})"
@@ -215,14 +212,12 @@ def write_partition(
         origin (dict): What tells this partition from others.
         method (str): How the nodes were assigned.
     """
-    graph = dataset.graph()
-    about = {"origin": origin, "method": method, "cut_edges": edge_cut(graph, part)}
+    about = {"origin": origin, "method": method, "cut_edges": edge_cut(dataset.graph(), part)}
     scaling = Scaling.of(dataset.x)
-    return Partition.of(
-        write_folder(
-            path, dataset, part=part, num_parts=num_parts, split=split, about=about, scaling=scaling
-        )
+    folder = write_folder(
+        path, dataset, part=part, num_parts=num_parts, split=split, about=about, scaling=scaling
     )
+    return Partition.of(folder)
 
 
 def halo_nodes(column: Array, part_ptr: Array, rank: int) -> Array:
@@ -235,20 +230,16 @@ def halo_nodes(column: Array, part_ptr: Array, rank: int) -> Array:
 def rank_sizes(folder: GraphFolder) -> list[dict[str, int]]:
     r"""How many nodes and edges every rank holds, and how many rows it gets and sends per layer."""
     pointer, edges = np.asarray(folder.part_ptr), folder.edges
-    ranges = [(int(lo), int(hi)) for lo, hi in zip(pointer, pointer[1:], strict=False)]
-    columns = [edges.rows(*bounds).column for bounds in ranges]
+    columns = [edges.rows(*bounds).column for bounds in pairwise(pointer.tolist())]
     halos = [halo_nodes(column, pointer, rank) for rank, column in enumerate(columns)]
-    lent = sum(np.diff(np.searchsorted(halo, pointer)) for halo in halos)
-    return [
-        {
-            "rank": rank,
-            "nodes": last - first,
-            "edges": len(columns[rank]),
-            "halo": len(halos[rank]),
-            "sent": int(np.asarray(lent)[rank]),
-        }
-        for rank, (first, last) in enumerate(ranges)
-    ]
+    sizes = {
+        "rank": range(len(columns)),
+        "nodes": np.diff(pointer).tolist(),
+        "edges": map(len, columns),
+        "halo": map(len, halos),
+        "sent": np.sum([np.diff(np.searchsorted(halo, pointer)) for halo in halos], 0).tolist(),
+    }
+    return [dict(zip(sizes, row, strict=True)) for row in zip(*sizes.values(), strict=True)]
 
 
 def distributed_graph(edges: CsrEdges, part_ptr: Array, job: Job) -> DistributedGraph:
@@ -272,12 +263,8 @@ def distributed_graph(edges: CsrEdges, part_ptr: Array, job: Job) -> Distributed
     wanted = borrowed - np.repeat(pointer[:-1], np.diff(bounds))  # their numbers at their owners
     halo = Halo.agree(torch.from_numpy(wanted), tuple(np.diff(bounds).tolist()), job.group)
     weight = None if rows.weight is None else torch.from_numpy(rows.weight)
-    graph = Graph.from_csr(
-        torch.from_numpy(rows.pointer),
-        torch.from_numpy(column),
-        num_src=last - first + len(borrowed),
-        edge_weight=weight,
-    )
+    csr = (torch.from_numpy(rows.pointer), torch.from_numpy(column))
+    graph = Graph.from_csr(*csr, num_src=last - first + len(borrowed), edge_weight=weight)
     return DistributedGraph(graph, halo)
 
 
@@ -309,20 +296,16 @@ class Part:
             name (str): :obj:`"train"`, :obj:`"val"` or :obj:`"test"`.
             scale (bool): Whether features are standardised.
         """
-        x = self._scaled if scale else self.x
-        index = self.split[name]
+        x, y, index = self._scaled if scale else self.x, self.y, self.split[name]
+        if y.dim() == 2 and y.size(1) == 1:  # one label of 0 and 1 is two classes
+            y = torch.nan_to_num(y[:, 0], nan=-1.0).long()
         total = max(1, self.manifest.counts[name])
-        return Sample(x, self.graph, LabeledNodes(index, self._targets()[index], total))
+        return Sample(x, self.graph, LabeledNodes(index, y[index], total))
 
     @cached_property
     def _scaled(self) -> Features:
         r"""One object for all samples, since layers cache by it."""
         return self.scaling(self.x)
-
-    def _targets(self) -> Tensor:
-        if self.y.dim() == 2 and self.y.size(1) == 1:  # one label of 0 and 1 is two classes
-            return torch.nan_to_num(self.y[:, 0], nan=-1.0).long()
-        return self.y
 
 
 def open_part(path: Path, job: Job) -> Part:
@@ -352,7 +335,7 @@ def open_part(path: Path, job: Job) -> Part:
     for role in ROLES:
         nodes = np.asarray(folder.arrays[role])
         split[role] = torch.from_numpy(nodes[(nodes >= first) & (nodes < last)] - first)
-    scaling = Scaling(True, torch.zeros(facts.num_features), torch.ones(facts.num_features))
+    scaling = Scaling.of_sparse(facts.num_features)
     if not facts.sparse:
         names = ("feature_mean", "feature_scale")
         scaling = Scaling(False, *(torch.from_numpy(np.array(folder.arrays[n])) for n in names))

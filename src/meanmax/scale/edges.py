@@ -2,8 +2,10 @@ r"""The edges of a graph, in memory or on disk, and views of it a block of rows 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias, final
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +16,9 @@ from meanmax.graph import Graph
 from meanmax.graph.build import LoopMode, expand, inverse_root, prepare_edges, to_csr
 from meanmax.graph.checks import Normalize, SelfLoops, check_options
 from meanmax.scale.compiled import copy_rows
+
+if TYPE_CHECKING:
+    from meanmax.scale.features import RowSummary
 
 Array: TypeAlias = npt.NDArray[Any]
 PASS_BYTES = 1 << 28
@@ -90,38 +95,26 @@ class CsrEdges:
         pointer = pointer_of(counts)
         column = np.empty(int(pointer[-1]), self.col.dtype)
         copy_rows(starts, pointer, np.asarray(self.col), column)
-        if self.weight is None:
-            return RowEdges(pointer, column, None)
-        weight = np.empty(len(column), np.float32)
-        copy_rows(starts, pointer, np.asarray(self.weight), weight)
+        weight = None
+        if self.weight is not None:
+            weight = np.empty(len(column), np.float32)
+            copy_rows(starts, pointer, np.asarray(self.weight), weight)
         return RowEdges(pointer, column, weight)
 
     def blocks(self, edge_bytes: int, row_bytes: int, memory: int) -> list[tuple[int, int]]:
-        r"""Consecutive rows whose work fits into some memory; a row is never divided.
-
-        Args:
-            edge_bytes (int): The bytes that an edge needs.
-            row_bytes (int): The bytes that a row needs.
-            memory (int): The bytes available.
+        r"""Consecutive rows whose work fits into some memory, or single rows that do not: a row is
+        never divided. An edge and a row need these bytes.
         """
-        blocks, first = [], 0
-        while first < self.num_nodes:
-            last = self._reach(first, edge_bytes, row_bytes, memory)
-            blocks.append((first, last))
-            first = last
-        return blocks
 
-    def _reach(self, first: int, edge_bytes: int, row_bytes: int, memory: int) -> int:
-        r"""The row after the last one that still fits, by bisection; at least one row does."""
-        start, low, high = int(self.rowptr[first]), first + 1, self.num_nodes
-        while low < high:
-            middle = (low + high + 1) // 2
-            needed = (int(self.rowptr[middle]) - start) * edge_bytes
-            if needed + (middle - first) * row_bytes <= memory:
-                low = middle
-            else:
-                high = middle - 1
-        return low
+        def needed(row: int) -> int:
+            return int(self.rowptr[row]) * edge_bytes + row * row_bytes
+
+        bounds = [0]
+        while (first := bounds[-1]) < self.num_nodes:
+            later = range(first + 1, self.num_nodes + 1)
+            fitting = bisect_right(later, memory + needed(first), key=needed)
+            bounds.append(first + max(1, fitting))
+        return list(pairwise(bounds))
 
 
 def pointer_of(counts: Array) -> Array:
@@ -172,34 +165,18 @@ def group_edges(edges: CsrEdges, groups: Groups) -> CsrEdges:
     return CsrEdges(rows.pointer, groups.place[rows.column].astype(edges.col.dtype), rows.weight)
 
 
-class FeatureSummary(Protocol):
-    r"""Facts about the features of all nodes, for blocks that hold only some of them."""
-
-    @property
-    def minimum(self) -> Tensor:
-        r"""The smallest feature."""
-
-    @property
-    def mean(self) -> Tensor:
-        r"""The mean of every channel."""
-
-
 @final
 class BlockGraph(Graph):
     r"""The view of a block of rows: from their sources to them, with the self-loops and weights of
-    the whole graph; see :class:`~meanmax.graph.views.GraphView`.
-
-    Args:
-        rows (Graph): From the sources to the rows.
-        source_nodes (ndarray): The number of each source in the whole graph, ascending, int64.
-        summary (FeatureSummary): Of the features that it is called with.
+    the whole graph; see :class:`~meanmax.graph.views.GraphView`. The summary is that of all
+    features.
     """
 
     holds_all_nodes = False
 
-    def __init__(self, rows: Graph, source_nodes: Array, summary: FeatureSummary) -> None:
+    def __init__(self, rows: Graph, source_nodes: Array, summary: RowSummary) -> None:
         super().__init__(rows._structure, rows.weight)
-        self.source_nodes = source_nodes
+        self.source_nodes = source_nodes  # their numbers in the whole graph, ascending, int64
         self._summary = summary
 
     @property
@@ -218,12 +195,8 @@ class BlockGraph(Graph):
 
 class GraphBlocks:
     r"""Makes views of blocks of rows, with self-loops and weights as
-    :meth:`meanmax.Graph.prepared` gives them for the whole graph.
-
-    It keeps five bytes for each node, and eight more once weights are normalised.
-
-    Args:
-        edges (CsrEdges): The whole graph.
+    :meth:`meanmax.Graph.prepared` gives them for the whole graph. It keeps five bytes for each
+    node, and eight more once weights are normalised.
     """
 
     def __init__(self, edges: CsrEdges) -> None:
@@ -232,10 +205,6 @@ class GraphBlocks:
         self._place = np.empty(edges.num_nodes, np.int32)
         self._degrees: dict[LoopMode | None, Tensor] = {}
         self._scales: dict[LoopMode | None, Tensor] = {}
-
-    def block(self, first: int, last: int, summary: FeatureSummary) -> Block:
-        r"""The rows from :obj:`first` to before :obj:`last`."""
-        return Block(self, first, last, summary)
 
     def degree(self, loop_mode: LoopMode | None) -> Tensor:
         r"""The summed weights of every row, self-loops included, float32."""
@@ -259,7 +228,10 @@ class GraphBlocks:
         if weight is not None and perm is not None:
             weight = weight.index_select(0, perm)
         column = src.numpy()
-        sources = self._sources(column)
+        self._seen[column] = True
+        sources = np.flatnonzero(self._seen)
+        self._seen[sources] = False
+        self._place[sources] = np.arange(len(sources), dtype=np.int32)
         col = torch.from_numpy(self._place[column])
         return Graph.from_csr(rowptr, col, num_src=len(sources), edge_weight=weight), sources
 
@@ -280,26 +252,11 @@ class GraphBlocks:
             self._scales[mode] = inverse_root(self.degree(mode))
         return self._scales[mode]
 
-    def _sources(self, column: Array) -> Array:
-        r"""The different nodes, ascending; notes the place of each."""
-        self._seen[column] = True
-        sources = np.flatnonzero(self._seen)
-        self._seen[sources] = False
-        self._place[sources] = np.arange(len(sources), dtype=np.int32)
-        return sources
-
 
 class Block:
-    r"""Some rows of a graph as it is, which a layer prepares.
+    r"""The rows of a graph from :obj:`first` to before :obj:`last`, which a layer prepares."""
 
-    Args:
-        blocks (GraphBlocks): Makes the graph.
-        first (int): The first row.
-        last (int): The row after the last one.
-        summary (FeatureSummary): Of the features of all nodes.
-    """
-
-    def __init__(self, blocks: GraphBlocks, first: int, last: int, summary: FeatureSummary) -> None:
+    def __init__(self, blocks: GraphBlocks, first: int, last: int, summary: RowSummary) -> None:
         self.first, self.last = first, last
         self.num_src = self.num_dst = blocks.edges.num_nodes
         self._blocks, self._summary = blocks, summary

@@ -29,10 +29,6 @@ class FeatureRows(Protocol):
     def shape(self) -> tuple[int, int]:
         r"""Nodes and features."""
 
-    @property
-    def is_sparse(self) -> bool:
-        r"""Whether rows come as :class:`~meanmax.SparseFeatures`."""
-
     def read(self, first: int, last: int) -> Features:
         r"""The rows from :obj:`first` to before :obj:`last`, copied."""
 
@@ -45,7 +41,6 @@ class DenseRows:
     r"""Dense rows."""
 
     array: Array  # [num_nodes, num_features], floating-point; may be mapped from a file
-    is_sparse = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -67,7 +62,6 @@ class SparseRows:
 
     entries: CsrEdges  # from features to nodes, with the stored values as weights
     num_features: int
-    is_sparse = True
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -91,20 +85,15 @@ class SparseRows:
 
 @dataclass(frozen=True, eq=False)
 class ScaledRows:
-    r"""FeatureRows that are brought to a scale as they are read."""
+    r"""Rows that are scaled as they are read."""
 
-    rows: FeatureRows  # what is read
-    scaling: Scaling  # the scale
+    rows: FeatureRows
+    scaling: Scaling
 
     @property
     def shape(self) -> tuple[int, int]:
         r"""Nodes and features."""
         return self.rows.shape
-
-    @property
-    def is_sparse(self) -> bool:
-        r"""Whether rows come as :class:`~meanmax.SparseFeatures`."""
-        return self.scaling.sparse
 
     def read(self, first: int, last: int) -> Features:
         r"""The rows from :obj:`first` to before :obj:`last`, scaled."""
@@ -119,16 +108,15 @@ def rows_of(x: Features) -> FeatureRows:
     r"""Features in memory as rows, without copying them."""
     if isinstance(x, Tensor):
         return DenseRows(x.detach().numpy())
-    graph, value = x.graph, x.value.detach().float().numpy()
-    entries = CsrEdges(graph.rowptr.numpy(), graph.col.numpy(), value)
-    return SparseRows(entries, x.size(1))
+    value = x.value.detach().float().numpy()
+    return SparseRows(CsrEdges(x.graph.rowptr.numpy(), x.graph.col.numpy(), value), x.size(1))
 
 
 @dataclass(frozen=True, eq=False)
 class RowSummary:
     r"""Facts about all rows of features, computed a block of rows at a time when first needed."""
 
-    rows: FeatureRows  # the features
+    rows: FeatureRows
     memory: int  # about how many bytes a block may take
 
     @cached_property
@@ -147,67 +135,48 @@ class RowSummary:
 
     def _parts(self) -> Iterator[Tensor]:
         size, channels = self.rows.shape
-        step = max(1, self.memory // (8 * channels))
-        for first in range(0, size, step):
-            yield as_dense(self.rows.read(first, min(first + step, size)))
+        return (
+            as_dense(self.rows.read(*some)) for some in row_ranges(size, 8 * channels, self.memory)
+        )
 
 
-class ScratchSpace(Protocol):
-    r"""Gives out arrays and takes them back."""
-
-    def array(self, rows: int, width: int) -> Array:
-        r"""An array, float32, :obj:`[rows, width]`, with anything in it."""
-
-    def release(self, array: Array) -> None:
-        r"""Takes back an array that it gave out; other arrays are ignored."""
+def row_ranges(size: int, row_bytes: int, memory: int) -> list[tuple[int, int]]:
+    r"""Ranges of rows that fit into some memory, at least one row each."""
+    step = max(1, memory // row_bytes)
+    return [(first, min(first + step, size)) for first in range(0, size, step)]
 
 
-class MemoryScratch:
-    r"""Arrays in memory."""
-
-    def array(self, rows: int, width: int) -> Array:
-        r"""An array, float32, :obj:`[rows, width]`."""
-        return np.empty((rows, width), np.float32)
-
-    def release(self, array: Array) -> None:
-        r"""Does nothing: the array is freed with its last reference."""
-
-
-class FileScratch:
-    r"""Arrays in files of one folder, mapped into memory: the system moves them to disk when it
-    needs the memory.
-
-    Args:
-        folder (Path): The folder, which is there and empty.
+class ScratchSpace:
+    r"""Gives out arrays, float32, and takes them back: in memory, or in files of one folder that
+    are mapped into memory, so that the system moves them to disk when it needs the memory.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder  # which is there and empty; None for arrays in memory
         self._paths: dict[int, Path] = {}
         self._count = 0
 
     def array(self, rows: int, width: int) -> Array:
-        r"""An array, float32, :obj:`[rows, width]`, whose place on disk is taken at once."""
+        r"""An array, :obj:`[rows, width]`, with anything in it; its place on disk is reserved."""
+        size = 4 * rows * width
+        if self.folder is None or size == 0:
+            return np.empty((rows, width), np.float32)
         path = self.folder / f"{self._count}.f32"
         self._count += 1
-        size = 4 * rows * width
         with path.open("wb") as file:
             reserve(file.fileno(), size, self.folder)
-        if size == 0:
-            return np.empty((rows, width), np.float32)
         array = np.memmap(path, np.float32, "r+", shape=(rows, width))
         self._paths[id(array)] = path
         return array
 
     def release(self, array: Array) -> None:
-        r"""Deletes the file; what is still mapped stays readable."""
-        path = self._paths.pop(id(array), None)
-        if path is not None:
+        r"""Deletes the file of an array, if it has one; what is still mapped stays readable."""
+        if (path := self._paths.pop(id(array), None)) is not None:
             path.unlink()
 
 
 @contextmanager
-def scratch_files(folder: Path | None, needed: int) -> Iterator[FileScratch]:
+def scratch_files(folder: Path | None, needed: int) -> Iterator[ScratchSpace]:
     r"""Scratch files that are deleted at the end of the block, also after an error."""
     parent = Path(tempfile.gettempdir() if folder is None else folder)
     if not parent.is_dir():
@@ -220,7 +189,7 @@ def scratch_files(folder: Path | None, needed: int) -> Iterator[FileScratch]:
         )
     own = Path(tempfile.mkdtemp(prefix="meanmax-scratch-", dir=parent))
     try:
-        yield FileScratch(own)
+        yield ScratchSpace(own)
     finally:
         shutil.rmtree(own, ignore_errors=True)
 

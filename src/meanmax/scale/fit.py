@@ -2,26 +2,129 @@ r"""Training of a classifier on a graph that is read in batches, or spread over 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from meanmax.data import Dataset, Split
 from meanmax.graph import Graph
 from meanmax.names import PYG_BASELINES
+from meanmax.nn.linear import Features, as_dense
 from meanmax.scale.batches import Batches
 from meanmax.scale.distributed import Part
-from meanmax.scale.edges import BatchingError
-from meanmax.scale.folder import ROLES
-from meanmax.scale.inference import exact_rows
-from meanmax.scale.ranks import Job
-from meanmax.scale.sampling import Draws, Replicas
-from meanmax.scale.source import Source
-from meanmax.train import Checkpoint, LabeledNodes, NodeClassifier, TrainingProblem, evaluate
-from meanmax.train.communicator import SINGLE_PROCESS
+from meanmax.scale.edges import PASS_BYTES, Array, BatchingError, CsrEdges
+from meanmax.scale.features import FeatureRows, ScaledRows, SparseRows, row_ranges, rows_of
+from meanmax.scale.folder import ROLES, GraphFolder
+from meanmax.scale.inference import MEMORY, ExactSample, exact_rows
+from meanmax.scale.ranks import Job, Replicas
+from meanmax.scale.sampling import Draws
+from meanmax.train import (
+    Checkpoint,
+    LabeledNodes,
+    NodeClassifier,
+    Sample,
+    TrainingProblem,
+    evaluate,
+)
 from meanmax.train.fit import TrainingData
 from meanmax.train.inputs import as_targets, class_names_of
-from meanmax.train.loop import OnEpoch
+from meanmax.train.loop import SINGLE_PROCESS, OnEpoch
+from meanmax.train.problem import Scaling
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    r"""A graph with features, labels and a split.
+
+    Args:
+        x (FeatureRows): Features as they are.
+        edges (CsrEdges): The graph.
+        y (ndarray): Labels.
+        split (Split): Which nodes train, validate and test.
+        class_names (tuple): The names of classes, or of labels.
+        part_ptr (ndarray, optional): The first node of each part, where nodes are grouped.
+        whole (tuple, optional): Features and graph, where they are in memory.
+        memory (int): Bytes that the arrays of a block may take, for graphs on disk.
+        scratch (Path, optional): A folder for hidden layers of graphs on disk.
+    """
+
+    x: FeatureRows
+    edges: CsrEdges
+    y: Array
+    split: Split
+    class_names: tuple[str, ...]
+    part_ptr: Array | None = None
+    whole: tuple[Features, Graph] | None = None
+    memory: int = MEMORY
+    scratch: Path | None = None
+
+    @classmethod
+    def of_dataset(cls, dataset: Dataset, split: Split) -> Source:
+        r"""A data set in memory."""
+        graph = dataset.graph()
+        labels = (dataset.y.numpy(), split, dataset.class_names)
+        return cls(rows_of(dataset.x), CsrEdges.of(graph), *labels, whole=(dataset.x, graph))
+
+    @classmethod
+    def of_folder(
+        cls, folder: GraphFolder, *, memory: int = MEMORY, scratch: Path | None = None
+    ) -> Source:
+        r"""A graph folder with the split that it holds."""
+        split = folder.split
+        if split is None or split.train.numel() == 0:
+            raise BatchingError(
+                f"{folder.path} says of no node that it is for training: write the folder with a "
+                f"split"
+            )
+        given = (folder.x, folder.edges, folder.y, split, folder.manifest.class_names)
+        return cls(*given, part_ptr=folder.part_ptr, memory=memory, scratch=scratch)
+
+    @property
+    def num_features(self) -> int:
+        r"""Channels of the features."""
+        return self.x.shape[1]
+
+    def scaling(self) -> Scaling:
+        r"""The scale of all nodes, found a block of rows at a time."""
+        if self.whole is not None:
+            return Scaling.of(self.whole[0])
+        if isinstance(self.x, SparseRows):
+            return Scaling.of_sparse(self.num_features)
+        mean = self._mean(torch.zeros(self.num_features, dtype=torch.float64), 1)
+        return Scaling.of_moments(mean, self._mean(mean, 2).sqrt(), torch.float32)
+
+    def scaled(self, scaling: Scaling | None) -> FeatureRows:
+        r"""Features on a scale."""
+        if scaling is None:
+            return self.x
+        if self.whole is not None:
+            return rows_of(scaling(self.whole[0]))
+        return ScaledRows(self.x, scaling)
+
+    def sample(self, nodes: LabeledNodes, x: FeatureRows) -> Sample:
+        r"""Some nodes in the whole graph: in memory, or computed layer by layer. The features are
+        those of :meth:`scaled`.
+        """
+        if self.whole is not None:
+            return Sample(x.read(0, x.shape[0]), self.whole[1], nodes)
+        return ExactSample(x, self.edges, nodes, memory=self.memory, scratch=self.scratch)
+
+    def labels(self) -> tuple[Array, dict[str, Tensor]]:
+        r"""The labels of training and validation nodes, one after the other, and their places."""
+        both = torch.cat([self.split.train, self.split.val])
+        places = torch.split(torch.arange(len(both)), [len(self.split.train), len(self.split.val)])
+        return np.asarray(self.y[both.numpy()]), dict(zip(ROLES[:2], places, strict=True))
+
+    def _mean(self, centre: Tensor, power: int) -> Tensor:
+        r"""The mean of a power of features less a centre, in float64."""
+        size, total = self.x.shape[0], torch.zeros_like(centre)
+        for some in row_ranges(size, 32 * self.num_features, PASS_BYTES):
+            rows = as_dense(self.x.read(*some)).double()
+            total += (rows - centre).pow(power).sum(dim=0)
+        return total / size
 
 
 def fit_batches(
@@ -47,8 +150,7 @@ def fit_batches(
         checkpoint (Checkpoint, optional): The file that keeps the state of training, from which
             an interrupted run is resumed. (default: :obj:`None`)
     """
-    if _needs_whole_graph(classifier):
-        raise BatchingError(_refusal(classifier, "graph", "batches"))
+    _check_divisible(classifier, "graph", "batches")
     if source.whole is None:  # METIS would have to read all of it at once
         batches = replace(batches, cut="blocks")
     scaling = source.scaling()
@@ -61,13 +163,12 @@ def fit_batches(
         for role, place in places.items()
         if len(place)
     }
-    settings = classifier.settings()
     problem = batches.problem(
         x,
         source.edges,
         nodes["train"],
         source.sample(nodes["val"], x) if "val" in nodes else None,
-        layers=settings.layers or 2,
+        layers=classifier.settings().layers or 2,
         part_ptr=source.part_ptr,
         draws=Draws(job),
     )
@@ -80,7 +181,7 @@ def fit_batches(
         multilabel=targets.multilabel,
         scaling=scaling,
     )
-    communicator = SINGLE_PROCESS if job is None else Replicas(job)
+    communicator = SINGLE_PROCESS if job is None else Replicas(job.rank, job.size, job.group)
     return classifier.fit_data(
         data, communicator=communicator, on_epoch=on_epoch, checkpoint=checkpoint
     )
@@ -133,8 +234,7 @@ def fit_parts(
         The scores on all training, validation and test nodes, in :math:`[0, 1]`; :obj:`None` where
         there are no nodes.
     """
-    if _needs_whole_graph(classifier):
-        raise ValueError(_refusal(classifier, "graph in one process", "--distributed"))
+    _check_divisible(classifier, "graph in one process", "--distributed")
     manifest = part.manifest
     samples = {name: part.sample(name, scale=classifier.scale) for name in ROLES}
     if manifest.counts["train"] == 0:
@@ -159,13 +259,10 @@ def fit_parts(
     }
 
 
-def _needs_whole_graph(classifier: NodeClassifier) -> bool:
-    return classifier.backbone == "cat" or classifier.aggr in PYG_BASELINES
-
-
-def _refusal(classifier: NodeClassifier, what: str, option: str) -> str:
-    return (
-        f"backbone {classifier.backbone!r} with aggregator {classifier.aggr!r} needs the whole "
-        f"{what}: choose gcn, masked_gcn, gat, sage or gin with none, lp, poly, softmax or max, "
-        f"or train without {option}"
-    )
+def _check_divisible(classifier: NodeClassifier, what: str, option: str) -> None:
+    if classifier.backbone == "cat" or classifier.aggr in PYG_BASELINES:
+        raise BatchingError(
+            f"backbone {classifier.backbone!r} with aggregator {classifier.aggr!r} needs the whole "
+            f"{what}: choose gcn, masked_gcn, gat, sage or gin with none, lp, poly, softmax or "
+            f"max, or train without {option}"
+        )

@@ -18,23 +18,21 @@ import torch
 
 from meanmax.data import Dataset, Split
 from meanmax.data.files import write_text
-from meanmax.graph import SparseFeatures
 from meanmax.graph.build import expand, index_dtype
 from meanmax.scale.edges import PASS_BYTES, Array, CsrEdges, FolderError, Groups, group_nodes
-from meanmax.scale.features import DenseRows, FeatureRows, SparseRows, reserve, rows_of
+from meanmax.scale.features import DenseRows, FeatureRows, SparseRows, reserve, row_ranges, rows_of
 from meanmax.train.problem import Scaling
 
 FORMAT = "meanmax.graph/1"
 FILE = "manifest.json"
-CHUNK = 1 << 22
 
 
 @dataclass(frozen=True)
 class ArrayFacts:
     r"""One array."""
 
-    dtype: str  # its type, as numpy writes it
-    shape: tuple[int, ...]  # its sizes
+    dtype: str  # as numpy writes it
+    shape: tuple[int, ...]
     sha256: str  # of the whole file
 
 
@@ -88,10 +86,9 @@ def read_manifest(folder: Path) -> Manifest:
     if found != FORMAT:
         raise FolderError(f"{path} does not describe a graph in the format {FORMAT}")
     try:
-        arrays = given.pop("arrays")
         facts = {
             name: ArrayFacts(one["dtype"], tuple(one["shape"]), one["sha256"])
-            for name, one in arrays.items()
+            for name, one in given.pop("arrays").items()
         }
         given["class_names"] = tuple(given["class_names"])
         return Manifest(**given, arrays=facts)
@@ -99,19 +96,10 @@ def read_manifest(folder: Path) -> Manifest:
         raise FolderError(f"{path} is damaged ({error}): write the folder again") from error
 
 
-def facts_of(path: Path) -> ArrayFacts:
-    r"""The facts of an array that has been written, read from its file."""
-    array = np.load(path, mmap_mode="r", allow_pickle=False)
-    return ArrayFacts(array.dtype.str, array.shape, checksum(path))
-
-
 def checksum(path: Path) -> str:
     r"""The sha256 of a file."""
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def mapped(folder: Path, name: str, facts: ArrayFacts) -> Array:
@@ -210,22 +198,19 @@ class GraphFolder:
         r"""The split, if there is one."""
         if not all(role in self.arrays for role in ROLES):
             return None
-        train, val, test = (
-            torch.from_numpy(np.array(self.arrays[role], np.int64)) for role in ROLES
-        )
+        nodes = (torch.from_numpy(np.array(self.arrays[role], np.int64)) for role in ROLES)
+        train, val, test = nodes
         return Split(train, val, test, name="folder")
 
     def dataset(self) -> Dataset:
         r"""All of it in memory, nodes in the folder's order."""
-        edges, x = self.edges, self.x
+        edges = self.edges
         pointer = torch.from_numpy(np.array(edges.rowptr, np.int64))
         source = torch.from_numpy(np.array(edges.col, np.int64))
         weight = None if edges.weight is None else torch.from_numpy(np.array(edges.weight))
-        features = x.read(0, self.num_nodes)
-        assert isinstance(features, torch.Tensor | SparseFeatures)
         return Dataset(
             self.manifest.name,
-            features,
+            self.x.read(0, self.num_nodes),
             torch.from_numpy(np.array(self.y)),
             torch.stack([source, expand(pointer)]),
             weight,
@@ -269,14 +254,14 @@ def open_folder(path: str | PathLike[str], *, verify: bool = False) -> GraphFold
 
 def _check_sizes(folder: GraphFolder) -> None:
     nodes, edges = folder.num_nodes, folder.manifest.num_edges
-    rows = folder.x.shape[0]
+    rows, channels = folder.x.shape
     found = {
         "rowptr": (len(folder.arrays["rowptr"]), nodes + 1),
         "col": (len(folder.arrays["col"]), edges),
         "the last entry of rowptr": (int(folder.arrays["rowptr"][-1]), edges),
         "y": (len(folder.y), nodes),
         "x": (rows, nodes),
-        "features": (folder.x.shape[1], folder.manifest.num_features),
+        "features": (channels, folder.manifest.num_features),
     }
     if "weight" in folder.arrays:
         found["weight"] = (len(folder.arrays["weight"]), edges)
@@ -290,11 +275,7 @@ def _check_sizes(folder: GraphFolder) -> None:
 
 
 class FolderWriter:
-    r"""Files of a folder that is being written.
-
-    Args:
-        folder (Path): Where.
-    """
+    r"""Writes the files of a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -319,7 +300,8 @@ class FolderWriter:
     def finish(self, manifest: Manifest) -> None:
         r"""Adds sizes and checksums to the manifest, and writes it."""
         for path in sorted(self.folder.glob("*.npy")):
-            manifest.arrays[path.stem] = facts_of(path)
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+            manifest.arrays[path.stem] = ArrayFacts(array.dtype.str, array.shape, checksum(path))
         write_text(self.folder / FILE, manifest.text())
 
 
@@ -327,7 +309,8 @@ class FolderWriter:
 def new_folder(path: str | PathLike[str], *, overwrite: bool = False) -> Iterator[FolderWriter]:
     r"""A folder that exists as a whole at the end of the block, or not at all."""
     target = Path(path)
-    if target.exists() and not (overwrite and ((target / FILE).is_file() or _is_empty(target))):
+    replaced = overwrite and (is_graph_folder(target) or _is_empty(target))
+    if target.exists() and not replaced:
         hint = "it is no graph folder" if overwrite else "choose another name, or overwrite it"
         raise FolderError(f"{target} is there already: {hint}")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -371,60 +354,44 @@ def write_folder(
         overwrite (bool, optional): Whether a graph folder at this path is replaced.
             (default: :obj:`False`)
     """
-    given = _Given.of(source, split)
-    groups = None if part is None else group_nodes(part, given.edges.num_nodes, num_parts)
-    order = None if groups is None else groups.order
-    given.manifest.about.update(about or {})
-    with new_folder(path, overwrite=overwrite) as writer:
-        _write_edges(writer, given.edges, groups)
-        _write_features(writer, given.x, groups)
-        writer.save("y", np.asarray(given.y if order is None else given.y[order]))
-        for role, nodes in given.roles.items():
-            writer.save(role, nodes if groups is None else np.sort(groups.place[nodes]))
-        if groups is not None:
-            writer.save("part_ptr", groups.pointer)
-            writer.save("node", groups.order if given.node is None else given.node[order])
-        if given.ids is not None:
-            writer.save("ids", given.ids if order is None else given.ids[order])
-        if scaling is not None and not scaling.sparse:
-            writer.save("feature_mean", scaling.mean.numpy())
-            writer.save("feature_scale", scaling.scale.numpy())
-        writer.finish(given.manifest)
-    return open_folder(path)
-
-
-@dataclass(eq=False)
-class _Given:
-    r"""What is written, from a data set or another folder."""
-
-    x: FeatureRows
-    y: Array
-    edges: CsrEdges
-    roles: dict[str, Array]
-    manifest: Manifest
-    ids: Array | None
-    node: Array | None
-
-    @classmethod
-    def of(cls, source: Dataset | GraphFolder, split: Split | None) -> _Given:
-        split = source.split if split is None else split
-        roles = {} if split is None else {role: getattr(split, role).numpy() for role in ROLES}
-        if isinstance(source, Dataset):
-            x, y, edges = rows_of(source.x), source.y.numpy(), CsrEdges.of(source.graph())
-            manifest = Manifest(
-                name=source.name,
-                num_nodes=source.num_nodes,
-                num_edges=source.edge_index.size(1),
-                num_features=source.num_features,
-                class_names=source.class_names,
-                multilabel=source.y.dim() == 2,
-                about={"notes": list(source.notes)},
-            )
-            ids = None if source.node_ids is None else source.node_ids.astype(str)
-            return cls(x, y, edges, roles, manifest, ids, None)
+    more: dict[str, Array] = {}
+    if isinstance(source, GraphFolder):
+        x, edges, more["y"] = source.x, source.edges, source.y
+        more |= {name: source.arrays[name] for name in ("ids", "node") if name in source.arrays}
         manifest = replace(source.manifest, arrays={}, about=dict(source.manifest.about))
-        ids, node = source.arrays.get("ids"), source.arrays.get("node")
-        return cls(source.x, source.y, source.edges, roles, manifest, ids, node)
+    else:
+        x, edges, more["y"] = rows_of(source.x), CsrEdges.of(source.graph()), source.y.numpy()
+        if source.node_ids is not None:
+            more["ids"] = source.node_ids.astype(str)
+        manifest = Manifest(
+            name=source.name,
+            num_nodes=source.num_nodes,
+            num_edges=source.edge_index.size(1),
+            num_features=source.num_features,
+            class_names=source.class_names,
+            multilabel=source.y.dim() == 2,
+            about={"notes": list(source.notes)},
+        )
+    manifest.about.update(about or {})
+    split = source.split if split is None else split
+    roles = {} if split is None else {role: getattr(split, role).numpy() for role in ROLES}
+    groups = None if part is None else group_nodes(part, edges.num_nodes, num_parts)
+    if groups is None:
+        more.pop("node", None)
+    else:
+        more.setdefault("node", np.arange(edges.num_nodes))
+        more = {name: array[groups.order] for name, array in more.items()}
+        more["part_ptr"] = groups.pointer
+        roles = {role: np.sort(groups.place[nodes]) for role, nodes in roles.items()}
+    if scaling is not None and not scaling.sparse:
+        more |= {"feature_mean": scaling.mean.numpy(), "feature_scale": scaling.scale.numpy()}
+    with new_folder(path, overwrite=overwrite) as writer:
+        _write_edges(writer, edges, groups)
+        _write_features(writer, x, groups)
+        for name, array in (more | roles).items():
+            writer.save(name, np.asarray(array))
+        writer.finish(manifest)
+    return open_folder(path)
 
 
 def _write_edges(
@@ -443,13 +410,10 @@ def _write_edges(
         weight = writer.array(name, (edges.num_edges,), np.float32)
     for first, last in CsrEdges(rowptr, col).blocks(40, 40, PASS_BYTES):
         inside = slice(int(rowptr[first]), int(rowptr[last]))
-        if groups is None:
-            block = edges.rows(first, last)
-        else:
-            block = edges.chosen(groups.order[first:last])
-        col[inside] = block.column if groups is None or sparse else groups.place[block.column]
+        own = edges.rows(first, last) if groups is None else edges.chosen(groups.order[first:last])
+        col[inside] = own.column if groups is None or sparse else groups.place[own.column]
         if weight is not None:
-            weight[inside] = block.weight
+            weight[inside] = own.weight
 
 
 def _write_features(writer: FolderWriter, x: FeatureRows, groups: Groups | None) -> None:
@@ -457,11 +421,8 @@ def _write_features(writer: FolderWriter, x: FeatureRows, groups: Groups | None)
         _write_edges(writer, x.entries, groups, prefix="x_")
         return
     assert isinstance(x, DenseRows)
-    size, channels = x.shape
-    array = writer.array("x", (size, channels), np.float32)
-    step = max(1, PASS_BYTES // (8 * channels))
-    for first in range(0, size, step):
-        last = min(first + step, size)
+    array = writer.array("x", x.shape, np.float32)
+    for first, last in row_ranges(x.shape[0], 8 * x.shape[1], PASS_BYTES):
         rows = x.read(first, last) if groups is None else x.gather(groups.order[first:last])
         array[first:last] = rows.numpy()
 

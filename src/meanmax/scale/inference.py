@@ -21,10 +21,10 @@ from meanmax.scale.edges import BatchingError, Block, CsrEdges, GraphBlocks
 from meanmax.scale.features import (
     DenseRows,
     FeatureRows,
-    MemoryScratch,
     RowSummary,
     ScaledRows,
     ScratchSpace,
+    row_ranges,
     rows_of,
     scratch_files,
 )
@@ -43,27 +43,27 @@ class Passes:
     memory: int  # about how many bytes the arrays of one block may take
     on_rows: OnRows | None = None  # called with the number of rows after each block
 
-    def layer(
-        self, layer: Conv, x: FeatureRows, finish: Callable[[Tensor, Features], Tensor], width: int
-    ) -> DenseRows:
+    def layer(self, model: NodeModel, index: int, x: FeatureRows) -> DenseRows:
         r"""The output of a layer for all nodes.
 
         What nodes send is computed once for each node, in a pass of its own. The layer's
         :meth:`~meanmax.nn.conv.Conv.receive` then runs on blocks of rows.
         """
-        masked = x
+        layer, masked = model.layers[index], x
+        assert isinstance(layer, Conv)
         if isinstance(layer, MaskedGCNConv):
             masked = self._over_neighbours(layer, x, _masking(layer, x), x.shape[1])
         sent = self._send(layer, masked)
 
         def receive(block: Block, source: Features) -> Tensor:
-            rows = slice(block.first, block.last)
-            taken = masked.read(rows.start, rows.stop)
-            own = sent.read(rows.start, rows.stop) if layer.needs_own else None
+            rows = (block.first, block.last)
+            taken = masked.read(*rows)
+            own = sent.read(*rows) if layer.needs_own else None
             out = layer.receive(source, own, taken, layer.prepare(block))  # type: ignore[arg-type]
-            return finish(out, taken if masked is x else x.read(rows.start, rows.stop))
+            out = model.add_skip(index, out, taken if masked is x else x.read(*rows))
+            return model.activate(index, out)
 
-        out = self._over_neighbours(layer, sent, receive, width)
+        out = self._over_neighbours(layer, sent, receive, width_of(layer))
         for rows in {id(rows): rows for rows in (masked, sent) if rows is not x}.values():
             self.release(rows)
         return out
@@ -82,9 +82,7 @@ class Passes:
             return rows
         width = sent.shape[1]
         out = self.scratch.array(size, width)
-        step = max(1, self.memory // (16 * (channels + width)))
-        for first in range(0, size, step):
-            last = min(first + step, size)
+        for first, last in row_ranges(size, 16 * (channels + width), self.memory):
             out[first:last] = as_dense(layer.send(rows.read(first, last))).numpy()
         return DenseRows(out)
 
@@ -103,7 +101,7 @@ class Passes:
         edge_bytes = 48 + 16 * getattr(layer, "heads", 1) + 16 * channels
         row_bytes = 24 * (channels + width)
         for first, last in self.blocks.edges.blocks(edge_bytes, row_bytes, self.memory):
-            block = self.blocks.block(first, last, summary)
+            block = Block(self.blocks, first, last, summary)
             prepared: Any = layer.prepare(block)  # type: ignore[arg-type]
             out[first:last] = function(block, rows.gather(prepared.source_nodes)).numpy()
             if self.on_rows is not None:
@@ -153,7 +151,7 @@ def layerwise(
     edges = CsrEdges.of(graph) if isinstance(graph, Graph) else graph
     check_model(model, rows, edges)
     if scratch is None:
-        kept = run_layers(model, rows, edges, MemoryScratch(), memory, on_rows)
+        kept = run_layers(model, rows, edges, ScratchSpace(), memory, on_rows)
         return torch.from_numpy(kept.array)
     with scratch_files(scratch, scratch_bytes(model, rows)) as space:
         return run_layers(model, rows, edges, space, memory, on_rows).read(0, edges.num_nodes)
@@ -173,9 +171,8 @@ def run_layers(
     model.eval()
     try:
         h: FeatureRows = rows
-        for index, layer in enumerate(model.layers):
-            assert isinstance(layer, Conv)
-            out = passes.layer(layer, h, _finish(model, index), width_of(layer))
+        for index in range(len(model.layers)):
+            out = passes.layer(model, index, h)
             if h is not rows:
                 passes.release(h)
             h = out
@@ -227,10 +224,6 @@ def check_model(model: Any, rows: FeatureRows, edges: CsrEdges) -> None:
         )
 
 
-def _finish(model: NodeModel, index: int) -> Callable[[Tensor, Features], Tensor]:
-    return lambda out, own: model.activate(index, model.add_skip(index, out, own))
-
-
 class ExactSample(Sample):
     r"""Nodes to validate on, in a graph that is read from disk; see
     :func:`~meanmax.scale.inference.layerwise`. Nothing can be learned from them.
@@ -255,15 +248,10 @@ class ExactSample(Sample):
         nothing = Graph.from_edge_index([[], []], 0)
         kept = LabeledNodes(torch.arange(len(nodes.index)), nodes.target)
         super().__init__(torch.empty(0, rows.shape[1]), nothing, kept)
-        more = {"rows": rows, "edges": edges, "chosen": nodes.index, "memory": memory}
-        for name, value in {**more, "scratch": scratch}.items():
-            object.__setattr__(self, name, value)
+        given = {"rows": rows, "edges": edges, "memory": memory, "scratch": scratch}
+        object.__setattr__(self, "_given", {**given, "chosen": nodes.index})
 
-    rows: FeatureRows
-    edges: CsrEdges
-    chosen: Tensor
-    memory: int
-    scratch: Path | None
+    _given: dict[str, Any]
 
     def output(self, model: Any) -> Tensor:
         r"""The model's output for these nodes alone."""
@@ -272,9 +260,7 @@ class ExactSample(Sample):
                 "validation nodes of a graph on disk have no gradient: aggregator_loss='val' needs "
                 "the graph in memory"
             )
-        return exact_rows(
-            model, self.rows, self.edges, self.chosen, memory=self.memory, scratch=self.scratch
-        )
+        return exact_rows(model, **self._given)
 
 
 @torch.no_grad()

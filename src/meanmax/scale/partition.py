@@ -3,7 +3,7 @@ r"""Parts with few edges between them, by METIS."""
 from __future__ import annotations
 
 import operator
-from types import ModuleType
+from bisect import bisect_left
 from typing import Any
 
 import numpy as np
@@ -58,20 +58,6 @@ def assign_metis(graph: Graph, parts: int, *, seed: int = 0) -> Tensor:
     parts = check_parts(parts, graph.num_nodes)
     if parts == 1:
         return torch.zeros(graph.num_nodes, dtype=torch.int64)
-    metis = _pymetis()
-    # METIS's own seed does nothing to the k-way scheme: the order of nodes is what varies.
-    order = _order(graph.num_nodes, seed)
-    matrix = _undirected(graph)[order][:, order] if seed else _undirected(graph)
-    if matrix.nnz == 0:  # nothing to cut, and METIS would leave parts empty
-        return torch.arange(graph.num_nodes) * parts // graph.num_nodes
-    pointer, neighbour = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)
-    found = metis.part_graph(parts, metis.CSRAdjacency(pointer, neighbour))
-    part = torch.empty(graph.num_nodes, dtype=torch.int64)
-    part[torch.from_numpy(order)] = torch.tensor(found.vertex_part, dtype=torch.int64)
-    return _without_empty(part, parts)
-
-
-def _pymetis() -> ModuleType:
     try:
         import pymetis
     except ImportError as error:
@@ -79,13 +65,19 @@ def _pymetis() -> ModuleType:
             "METIS needs the package pymetis, which is not there: pip install 'meanmax[scale]'; or "
             "divide by 'blocks' of consecutive nodes, which works without"
         ) from error
-    return pymetis  # type: ignore[no-any-return, unused-ignore]
-
-
-def _order(size: int, seed: int) -> np.ndarray:
     if seed < 0:
         raise PartitionError(f"'seed' must not be negative (got {seed})")
-    return np.random.default_rng(seed).permutation(size) if seed else np.arange(size)
+    order, matrix = np.arange(graph.num_nodes), _undirected(graph)
+    if seed:  # METIS's own seed does nothing to the k-way scheme: the order of nodes is what varies
+        order = np.random.default_rng(seed).permutation(graph.num_nodes)
+        matrix = matrix[order][:, order]
+    if matrix.nnz == 0:  # nothing to cut, and METIS would leave parts empty
+        return torch.arange(graph.num_nodes) * parts // graph.num_nodes
+    pointer, neighbour = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)
+    found = pymetis.part_graph(parts, pymetis.CSRAdjacency(pointer, neighbour))
+    part = torch.empty(graph.num_nodes, dtype=torch.int64)
+    part[torch.from_numpy(order)] = torch.tensor(found.vertex_part, dtype=torch.int64)
+    return _without_empty(part, parts)
 
 
 def _undirected(graph: Graph) -> Any:
@@ -146,28 +138,19 @@ def block_bounds(rowptr: npt.NDArray[np.integer], parts: int) -> npt.NDArray[np.
     parts = check_parts(parts, num_nodes)
     bounds = np.empty(parts + 1, np.int64)
     bounds[0], bounds[-1] = 0, num_nodes
-    total = int(rowptr[-1]) - int(rowptr[0]) + ROW_COST * num_nodes
+
+    def cost(node: int) -> int:
+        r"""Of all nodes before this one."""
+        return int(rowptr[node]) - int(rowptr[0]) + ROW_COST * node
+
     for index in range(1, parts):
-        goal = total * index / parts
-        found = _first_reaching(rowptr, goal)
+        goal = cost(num_nodes) * index / parts
+        found = bisect_left(range(num_nodes), goal, key=cost)
+        if found and goal - cost(found - 1) < cost(found) - goal:
+            found -= 1
         # One node for this part at least, and one for each of those that follow.
         bounds[index] = min(max(found, bounds[index - 1] + 1), num_nodes - (parts - index))
     return bounds
-
-
-def _first_reaching(rowptr: npt.NDArray[np.integer], goal: float) -> int:
-    r"""The first node whose cumulative cost is nearest to :obj:`goal`, by bisection."""
-    start, low, high = int(rowptr[0]), 0, len(rowptr) - 1
-    while low < high:
-        middle = (low + high) // 2
-        if int(rowptr[middle]) - start + ROW_COST * middle < goal:
-            low = middle + 1
-        else:
-            high = middle
-    if low == 0:
-        return 0
-    below, above = (int(rowptr[n]) - start + ROW_COST * n for n in (low - 1, low))
-    return low - 1 if goal - below < above - goal else low
 
 
 def edge_cut(graph: Graph, part: Tensor) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, final
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -16,7 +16,6 @@ from torch.nn import Parameter
 
 from meanmax.scale.collectives import peers_needed, summed
 from meanmax.train.checkpoint import Checkpoint, CheckpointError
-from meanmax.train.communicator import flattened
 
 PATIENCE = 45.0
 SETUP = timedelta(hours=6)
@@ -26,11 +25,10 @@ class LaunchError(RuntimeError):
     r"""The command was not started in the way that it needs."""
 
 
-@final
 @dataclass(frozen=True, eq=False)
 class Job:
     r"""Processes that hold parts of one graph. It is a
-    :class:`~meanmax.train.communicator.Communicator`, for training.
+    :class:`~meanmax.train.loop.Communicator`, for training.
 
     Args:
         rank (int): The number of this process.
@@ -58,11 +56,10 @@ class Job:
         grads = [p.grad for p in parameters if p.grad is not None]
         if not grads:
             return
-        whole = summed(flattened(grads), self.group)
-        first = 0
-        for grad in grads:
-            grad.copy_(whole[first : first + grad.numel()].view_as(grad))
-            first += grad.numel()
+        flat = torch.cat([grad.detach().reshape(-1).double() for grad in grads])
+        sums = torch.split(summed(flat, self.group), [grad.numel() for grad in grads])
+        for grad, total in zip(grads, sums, strict=True):
+            grad.copy_(total.view_as(grad))
 
     def agree(self, wish: bool) -> bool:
         r"""What the first process wishes."""
@@ -117,6 +114,23 @@ class Job:
         r"""Waits until all are here, for hours if need be: one of them may be cutting a graph."""
         with peers_needed():
             dist.barrier()
+
+
+class Replicas(Job):
+    r"""Processes that hold the same model and train it on different batches: losses and gradients
+    are averaged.
+    """
+
+    def total(self, values: Sequence[float]) -> list[float]:
+        r"""The means over all processes."""
+        return [value / self.size for value in super().total(values)]
+
+    def share_gradients(self, parameters: Sequence[Parameter]) -> None:
+        r"""Replaces every gradient by the mean over all processes."""
+        super().share_gradients(parameters)
+        for parameter in parameters:
+            if parameter.grad is not None:
+                parameter.grad /= self.size
 
 
 @contextmanager

@@ -6,12 +6,11 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar, final
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from torch import Generator
-from torch.nn import Parameter
 
 from meanmax.graph import Graph
 from meanmax.scale.compiled import draw_edges
@@ -19,13 +18,11 @@ from meanmax.scale.edges import Array, BatchingError, CsrEdges, GraphBlocks, poi
 from meanmax.scale.features import FeatureRows
 from meanmax.scale.ranks import Job
 from meanmax.train import LabeledNodes, Sample, TrainingProblem
-from meanmax.train.checkpoint import Checkpoint
 
 HOP_STRIDE = 0x632BE59BD9B4E019
 
 
-@dataclass(frozen=True, eq=False)
-class SampledGraph:
+class SampledGraph(NamedTuple):
     r"""A drawn graph."""
 
     graph: Graph  # its nodes begin with the seeds
@@ -69,12 +66,7 @@ class NeighbourSampler:
         return degree
 
     def sample(self, seeds: Array, seed: int) -> SampledGraph:
-        r"""Draws once.
-
-        Args:
-            seeds (ndarray): Different nodes, int64.
-            seed (int): What it is drawn with, not negative.
-        """
+        r"""Draws once, for different nodes, int64, with a seed that is not negative."""
         hops, nodes, frontier = [], [seeds], seeds
         self._place[seeds] = np.arange(len(seeds), dtype=np.int32)
         known = len(seeds)
@@ -88,12 +80,9 @@ class NeighbourSampler:
         hops.append((np.ones(len(frontier), np.int64), frontier, self.degree[frontier]))
         everyone = np.concatenate(nodes)
         counts, column, weight = (np.concatenate(part) for part in zip(*hops, strict=True))
-        pointer = pointer_of(counts)
-        local = self._place[column]
+        csr = (torch.from_numpy(pointer_of(counts)), torch.from_numpy(self._place[column]))
         self._place[everyone] = -1
-        graph = Graph.from_csr(
-            torch.from_numpy(pointer), torch.from_numpy(local), edge_weight=torch.from_numpy(weight)
-        )
+        graph = Graph.from_csr(*csr, edge_weight=torch.from_numpy(weight))
         return SampledGraph(graph, everyone)
 
     def _hop(self, nodes: Array, count: int, seed: int) -> tuple[Array, Array, Array]:
@@ -104,25 +93,20 @@ class NeighbourSampler:
         pointer = pointer_of(counts)
         positions = np.empty(int(pointer[-1]), np.int64)
         draw_edges(seed, nodes, starts, degrees, pointer, positions)
-        if self.edges.weight is None:
-            weight = np.ones(len(positions), np.float32)
-        else:
-            weight = np.asarray(self.edges.weight[positions])
-        return counts, np.asarray(self.edges.col[positions]), weight
+        every = self.edges.weight
+        weight = np.ones(len(positions), np.float32) if every is None else every[positions]
+        return counts, np.asarray(self.edges.col[positions]), np.asarray(weight)
 
 
 T = TypeVar("T")
 LARGEST = 2**62
 
 
-@final
 @dataclass(frozen=True)
 class Draws:
     r"""Draws the batches of an epoch from PyTorch's generator, the same on every replica."""
 
-    # The processes that train one model together, each on its share of the batches; by default this
-    # process alone
-    job: Job | None = None
+    job: Job | None = None  # the replicas, each with a share of the batches; None for one process
 
     def generator(self) -> Generator:
         r"""A generator for one epoch, seeded from PyTorch's own; that of the first replica."""
@@ -138,44 +122,6 @@ class Draws:
         rank, size = (0, 1) if self.job is None else (self.job.rank, self.job.size)
         rounds = math.ceil(len(batches) / size)
         return [batches[(index * size + rank) % len(batches)] for index in range(rounds)]
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Replicas:
-    r"""Processes that hold the same model and train it on different batches: losses and gradients
-    are averaged. It is a :class:`~meanmax.train.communicator.Communicator`, for training.
-    """
-
-    job: Job  # the processes
-
-    @property
-    def rank(self) -> int:
-        r"""The number of this process."""
-        return self.job.rank
-
-    def total(self, values: Sequence[float]) -> list[float]:
-        r"""The means over all processes."""
-        return [value / self.job.size for value in self.job.total(values)]
-
-    def share_gradients(self, parameters: Sequence[Parameter]) -> None:
-        r"""Replaces every gradient by the mean over all processes."""
-        self.job.share_gradients(parameters)
-        for parameter in parameters:
-            if parameter.grad is not None:
-                parameter.grad /= self.job.size
-
-    def agree(self, wish: bool) -> bool:
-        r"""What the first process wishes."""
-        return self.job.agree(wish)
-
-    def write(self, checkpoint: Checkpoint, state: dict[str, Any]) -> None:
-        r"""The first process writes, with every one's generator."""
-        self.job.write(checkpoint, state)
-
-    def read(self, checkpoint: Checkpoint) -> dict[str, Any] | None:
-        r"""What was written, with this process's own generator."""
-        return self.job.read(checkpoint)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -200,7 +146,6 @@ class NeighbourProblem(TrainingProblem):
     draws: Draws = field(default_factory=Draws)
 
     def __post_init__(self) -> None:
-        r"""Checks the batch size."""
         if self.batch_size < 1:
             raise BatchingError(f"'batch_size' must be 1 or more (got {self.batch_size})")
 
@@ -214,11 +159,8 @@ class NeighbourProblem(TrainingProblem):
             yield self.sample(chosen, seed)
 
     def sample(self, chosen: torch.Tensor, seed: int) -> Sample:
-        r"""The batch of some training nodes.
-
-        Args:
-            chosen (Tensor): Their places among the training nodes.
-            seed (int): What neighbours are drawn with.
+        r"""The batch of some training nodes, by their places among them, with neighbours drawn by
+        this seed.
         """
         drawn = self.sampler.sample(self.nodes.index[chosen].numpy(), seed)
         nodes = LabeledNodes(torch.arange(len(chosen)), self.nodes.target[chosen])

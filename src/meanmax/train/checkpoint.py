@@ -44,7 +44,6 @@ class Checkpoint:
     spare: bool = False
 
     def __post_init__(self) -> None:
-        r"""Starts the clock."""
         self._last = time.monotonic()
 
     def is_due(self) -> bool:
@@ -107,14 +106,7 @@ _DAMAGE = (
 def write_archive(
     path: Path, facts: dict[str, Any], arrays: dict[str, np.ndarray], *, compress: bool = False
 ) -> None:
-    r"""Writes facts and arrays to one file, atomically.
-
-    Args:
-        path (Path): The file.
-        facts (dict): Facts that JSON can represent.
-        arrays (dict): Numeric arrays by name.
-        compress (bool, optional): Whether to compress the arrays. (default: :obj:`False`)
-    """
+    r"""Writes facts that JSON can represent and numeric arrays to one file, atomically."""
     kind = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     with atomic_write(path) as file, zipfile.ZipFile(file, "w", kind) as archive:
         archive.writestr(FACTS, json.dumps(facts, default=_plain))
@@ -126,13 +118,8 @@ def write_archive(
 def read_archive(
     path: Path, expected: str, wanted: Callable[[str], bool] = lambda name: True
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    r"""Reads facts and arrays; raises a :class:`ValueError` for any other file.
-
-    Args:
-        path (Path): The file.
-        expected (str): The format that the facts have to name.
-        wanted (callable, optional): Selects arrays by name; the others are not decompressed.
-            (default: all)
+    r"""Reads the facts, which have to name the expected format, and the arrays with wanted names;
+    the others are not decompressed. Raises a :class:`ValueError` for any other file.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -154,7 +141,6 @@ def read_archive(
 
 
 def _plain(value: object) -> object:
-    """Numpy's numbers as Python's."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"{type(value).__name__} cannot be saved: use plain numbers and text")

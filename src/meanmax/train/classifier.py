@@ -21,19 +21,11 @@ from meanmax.names import PYG_BASELINES
 from meanmax.nn import Trainable, build_model
 from meanmax.nn.linear import Features
 from meanmax.nn.registry import LAYER_OPTIONS
+from meanmax.train import inputs
 from meanmax.train.checkpoint import Checkpoint, read_archive, write_archive
-from meanmax.train.communicator import SINGLE_PROCESS, Communicator
 from meanmax.train.fit import GraphData, TrainingData
 from meanmax.train.fit import fit as fit_model
-from meanmax.train.inputs import (
-    as_features,
-    as_graph,
-    as_index,
-    as_labels,
-    as_targets,
-    check_present,
-)
-from meanmax.train.loop import OnEpoch
+from meanmax.train.loop import SINGLE_PROCESS, Communicator, OnEpoch
 from meanmax.train.problem import Scaling
 from meanmax.train.schedule import History
 from meanmax.train.settings import AGGREGATOR, MODEL, SCHEDULE, Settings
@@ -230,14 +222,14 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
         """
         settings = self.settings()
         settings.make_schedule()  # its errors come first
-        x = as_features(x)
-        graph = as_graph(graph, x.size(0))
-        train_nodes = as_index(train_mask, x.size(0), "train_mask")
-        targets = as_targets(y, train_nodes, x.size(0), class_names)
+        x = inputs.as_features(x)
+        graph = inputs.as_graph(graph, x.size(0))
+        train_nodes = inputs.as_index(train_mask, x.size(0), "train_mask")
+        targets = inputs.as_targets(y, train_nodes, x.size(0), class_names)
         nodes = targets.nodes(train_nodes, "train_mask")
         val = None
         if val_mask is not None:
-            val_nodes = as_index(val_mask, x.size(0), "val_mask")
+            val_nodes = inputs.as_index(val_mask, x.size(0), "val_mask")
             if (shared := int(torch.isin(val_nodes, train_nodes).sum())) > 0:
                 raise ValueError(
                     f"'train_mask' and 'val_mask' share {shared} nodes: validate on others"
@@ -261,7 +253,7 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
         :func:`meanmax.train.fit.fit`.
         """
         params = self.get_params()
-        fitted = fit_model(
+        self.model_, self.history_ = fit_model(
             self.settings(),
             data,
             seed=self.seed,
@@ -269,7 +261,6 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
             on_epoch=_printing(on_epoch) if self.verbose else on_epoch,
             checkpoint=checkpoint,
         )
-        self.model_, self.history_ = fitted
         self.classes_, self.class_names_ = data.classes, data.class_names
         self.multilabel_, self.scaling_ = data.multilabel, data.scaling
         self.n_features_in_, self.num_nodes_ = data.num_features, data.num_nodes
@@ -283,10 +274,11 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
             graph (Graph, ...): The graph trained on or another one, as in :meth:`fit`.
             x (array-like or sparse): Its features.
         """
-        out = self._output(graph, x)
-        chance = out.sigmoid() if self.multilabel_ else out.softmax(dim=1)
-        result: np.ndarray = chance.numpy()
-        return result
+        features, graph = self._inputs(graph, x)
+        with torch.no_grad():
+            out = self.model_.eval()(features, graph)
+        chance: Tensor = out.sigmoid() if self.multilabel_ else out.softmax(dim=1)
+        return chance.numpy()
 
     def predict(self, graph: Any, x: Any) -> np.ndarray:
         r"""The class of every node, :obj:`[num_nodes]`, or 0/1 for every label,
@@ -301,27 +293,25 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
     def score(self, graph: Any, x: Any, y: Any, mask: Any = None) -> float:
         r"""The accuracy, or the micro-F1 for several labels, on the nodes of a mask."""
         found = self.predict(graph, x)
-        true, missing = as_labels(y, len(found))
+        true, missing = inputs.as_labels(y, len(found))
         index = np.arange(len(found))
         if mask is not None:
-            index = as_index(mask, len(found), "mask").numpy()
-        check_present(missing[index], "mask")
+            index = inputs.as_index(mask, len(found), "mask").numpy()
+        inputs.check_present(missing[index], "mask")
         if self.multilabel_:
             return float(f1_score(true[index], found[index], average="micro", zero_division=0.0))
         return float(np.mean(true[index] == found[index]))
 
     def embed(self, graph: Any, x: Any) -> np.ndarray:
         r"""The last hidden embedding of every node, :obj:`[num_nodes, hidden]`."""
-        features, graph = self._inputs(graph, x)
-        embedding: np.ndarray = self.model_.embed(features, graph).numpy()
-        return embedding
+        return self.model_.embed(*self._inputs(graph, x)).numpy()
 
     def maxness(self, graph: Any, x: Any) -> dict[str, np.ndarray]:
         r"""Where the aggregation of each layer lies between mean (0) and max (1) on a graph, per
         channel; see :func:`meanmax.maxness`. Empty for models of PyTorch Geometric.
         """
-        features, graph = self._inputs(graph, x)
-        return {name: v.numpy() for name, v in self.model_.maxness(features, graph).items()}
+        found = self.model_.maxness(*self._inputs(graph, x))
+        return {name: value.numpy() for name, value in found.items()}
 
     def save(self, path: str | os.PathLike[str], *, about: dict[str, Any] | None = None) -> None:
         r"""Writes the trained classifier to a file, atomically.
@@ -388,10 +378,8 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
         pair = Graph.from_edge_index([[0, 1], [1, 0]])  # the true degrees are in the state
         sizes = (self.n_features_in_, len(self.classes_))
         model = self.settings().build_model(*sizes, num_nodes=self.num_nodes_, graph=pair)
-        prefix = "model/"
-        model.load_state_dict(
-            {name.removeprefix(prefix): v for name, v in arrays.items() if name.startswith(prefix)}
-        )
+        named = [(name.split("/", 1), value) for name, value in arrays.items()]
+        model.load_state_dict({name[1]: value for name, value in named if name[0] == "model"})
         self.model_ = model.eval()
 
     def _check_fitted(self) -> None:
@@ -400,20 +388,14 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
 
     def _inputs(self, graph: Any, x: Any) -> tuple[Features, Graph]:
         self._check_fitted()
-        x = as_features(x)
-        graph = as_graph(graph, x.size(0))
+        x = inputs.as_features(x)
+        graph = inputs.as_graph(graph, x.size(0))
         if x.size(1) != self.n_features_in_:
             raise ValueError(
                 f"'x' has {x.size(1)} features, but the classifier was trained on "
                 f"{self.n_features_in_}"
             )
         return (self.scaling_(x) if self.fitted_params_["scale"] else x), graph
-
-    @torch.no_grad()
-    def _output(self, graph: Any, x: Any) -> Tensor:
-        features, graph = self._inputs(graph, x)
-        out: Tensor = self.model_.eval()(features, graph)
-        return out
 
 
 def _checked_options(name: str, options: object, allowed: set[str]) -> dict[str, Any]:

@@ -13,8 +13,7 @@ from meanmax.graph import Graph
 from meanmax.nn import Trainable
 from meanmax.nn.linear import Features
 from meanmax.train.checkpoint import Checkpoint, CheckpointError
-from meanmax.train.communicator import SINGLE_PROCESS, Communicator, own_seed
-from meanmax.train.loop import OnEpoch, train
+from meanmax.train.loop import SINGLE_PROCESS, Communicator, OnEpoch, train
 from meanmax.train.problem import (
     LabeledNodes,
     Sample,
@@ -33,27 +32,16 @@ from meanmax.train.settings import Settings
 class TrainingData:
     r"""What :func:`fit` has to know about the data: in memory (:class:`GraphData`), a rank's part
     of a graph or a graph that is read in batches (:mod:`meanmax.scale`).
-
-    Args:
-        problem (TrainingProblem): Training and validation nodes.
-        graph (Graph): The first training graph, or the rank's part.
-        num_features (int): The number of features.
-        classes (ndarray): The classes, sorted, or the numbers of the labels.
-        class_names (tuple): Their names.
-        multilabel (bool): Whether a node has several labels.
-        scaling (Scaling): The scaling of the features, whether or not it is applied.
-        num_nodes (int, optional): The number of nodes, if there is one graph. (default:
-            :obj:`None`)
     """
 
     problem: TrainingProblem
-    graph: Graph
+    graph: Graph  # the first training graph, or the rank's part
     num_features: int
-    classes: np.ndarray
+    classes: np.ndarray  # sorted, or the numbers of the labels
     class_names: tuple[str, ...]
-    multilabel: bool
-    scaling: Scaling
-    num_nodes: int | None = None
+    multilabel: bool  # whether a node has several labels
+    scaling: Scaling  # of the features, whether or not it is applied
+    num_nodes: int | None = None  # if there is one graph
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -64,19 +52,12 @@ class GraphData(TrainingData):
     is *inductive*: only the graphs of training nodes are seen, in batches, and each has its own
     sample. Otherwise one sample holds everything. Test nodes have no influence on this: they are
     not known here.
-
-    Args:
-        x (Tensor or SparseFeatures): Features of all nodes, scaled if that is set.
-        whole (Graph): The graph or batch.
-        inductive (bool): Whether training and validation nodes are in different graphs.
-        structure_channels (int, optional): Channels of the structural embeddings that CAT fits to
-            each graph.
     """
 
-    x: Features
-    whole: Graph
+    x: Features  # of all nodes, scaled if that is set
+    whole: Graph  # the graph or batch
     inductive: bool
-    structure_channels: int | None
+    structure_channels: int | None  # of the structural embeddings that CAT fits to each graph
 
     @classmethod
     def from_arrays(
@@ -90,32 +71,21 @@ class GraphData(TrainingData):
         classes: np.ndarray,
         class_names: tuple[str, ...],
     ) -> Self:
-        r"""Makes the samples.
-
-        Args:
-            x (Tensor or SparseFeatures): Features of all nodes. With :obj:`settings.scale`, their
-                scale is that of training nodes if training is inductive, else of all nodes.
-            graph (Graph): The graph or batch.
-            nodes (LabeledNodes): Training nodes.
-            val (LabeledNodes, optional): Validation nodes.
-            settings (Settings): The settings.
-            classes (ndarray): The classes, or the numbers of the labels.
-            class_names (tuple): Their names.
+        r"""Makes the samples. With :obj:`settings.scale`, the scale of the features is that of
+        training nodes if training is inductive, else of all nodes.
         """
         inductive = graph.num_graphs > 1
         if inductive and val is not None:
-            own, others = (graph_numbers(graph, part.index) for part in (nodes, val))
-            inductive = not bool(torch.isin(own, others).any())
+            train_graphs, val_graphs = (graph_numbers(graph, part.index) for part in (nodes, val))
+            inductive = not bool(torch.isin(train_graphs, val_graphs).any())
         scaling = Scaling.of(rows_of(x, nodes.index) if inductive else x)
         x = scaling(x) if settings.scale else x
         channels = len(classes) if settings.backbone == "cat" else None
-        samples = [Sample(x, graph, nodes)]
-        if inductive:
-            samples = graph_samples(x, graph, nodes, channels)
+        own = graph_samples(x, graph, nodes, channels) if inductive else [Sample(x, graph, nodes)]
         batch_graphs = settings.batch_graphs or TrainingProblem.batch_graphs
         data = cls(
-            problem=TrainingProblem(samples, None, batch_graphs),
-            graph=samples[0].graph,
+            problem=TrainingProblem(own, None, batch_graphs),
+            graph=own[0].graph,
             num_features=x.size(1),
             classes=classes,
             class_names=class_names,
@@ -135,13 +105,8 @@ class GraphData(TrainingData):
     def from_dataset(
         cls, dataset: Dataset, split: Split, settings: Settings, graph: Graph | None = None
     ) -> Self:
-        r"""The training and validation nodes of a split; no other label is read.
-
-        Args:
-            dataset (Dataset): The data.
-            split (Split): The split.
-            settings (Settings): The settings.
-            graph (Graph, optional): :obj:`dataset.graph()`, if it has been made already.
+        r"""The training and validation nodes of a split; no other label is read. The graph is
+        :obj:`dataset.graph()`, if it has been made already.
         """
         return cls.from_arrays(
             dataset.x,
@@ -178,18 +143,8 @@ def fit(
     on_epoch: OnEpoch | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Fitted:
-    r"""Builds a model and trains it. PyTorch's generator is left as it was.
-
-    Args:
-        settings (Settings): The model and the schedule.
-        data (TrainingData): The data.
-        seed (int, optional): The seed of everything that is random. (default: :obj:`0`)
-        communicator (Communicator, optional): The processes that train together.
-            (default: this one alone)
-        on_epoch (callable, optional): Called after each epoch with its number and the history.
-            (default: :obj:`None`)
-        checkpoint (Checkpoint, optional): The state of training, from which an interrupted run is
-            resumed. (default: :obj:`None`)
+    r"""Builds a model and trains it, by default in this process alone; see
+    :func:`meanmax.train.train`. PyTorch's generator is left as it was.
     """
     schedule = settings.make_schedule()
     sizes = (data.num_features, len(data.classes))
@@ -199,7 +154,7 @@ def fit(
                 torch.manual_seed(seed)
                 model = settings.build_model(*sizes, num_nodes=data.num_nodes, graph=data.graph)
                 if communicator.rank:  # the first continues as a single process would
-                    torch.manual_seed(own_seed(seed, communicator.rank))
+                    torch.manual_seed(seed + 7919 * communicator.rank)
                 args = (on_epoch, checkpoint, communicator)
                 return Fitted(model, train(model, data.problem, schedule, *args))
         except CheckpointError:

@@ -19,18 +19,11 @@ from meanmax.train.problem import LabeledNodes
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    r"""Labels of all nodes.
+    r"""Labels of all nodes."""
 
-    Args:
-        values (ndarray): :obj:`[num_nodes]` of any type, or 0/1, :obj:`[num_nodes, num_labels]`.
-        missing (ndarray): Which nodes have no label, bool, :obj:`[num_nodes]`.
-        classes (ndarray): The classes of training nodes, sorted, or all named classes; the numbers
-            of the labels if there are several.
-    """
-
-    values: np.ndarray
-    missing: np.ndarray
-    classes: np.ndarray
+    values: np.ndarray  # [num_nodes] of any type, or 0/1, [num_nodes, num_labels]
+    missing: np.ndarray  # which nodes have no label, bool, [num_nodes]
+    classes: np.ndarray  # of training nodes, sorted, or all named ones; the numbers of labels
 
     @property
     def multilabel(self) -> bool:
@@ -55,19 +48,14 @@ class Targets:
 
 
 def class_names_of(names: Sequence[str], dim: int) -> tuple[str, ...]:
-    r"""The names of the classes or labels; a single label of 0 and 1 becomes two classes.
+    r"""The names of classes (1 dimension of :obj:`y`) or labels (2); a single label of 0 and 1
+    becomes two classes.
 
     Example:
         >>> class_names_of(["spam"], 2)
         ('not spam', 'spam')
-
-    Args:
-        names (sequence): The names of classes, or of labels.
-        dim (int): The dimensions of :obj:`y`: 1 for classes, 2 for labels.
     """
-    if dim == 2 and len(names) == 1:
-        return (f"not {names[0]}", names[0])
-    return tuple(names)
+    return (f"not {names[0]}", names[0]) if dim == 2 and len(names) == 1 else tuple(names)
 
 
 def as_targets(
@@ -78,11 +66,12 @@ def as_targets(
     """
     values, missing = as_labels(y, num_nodes)
     check_present(missing[train.numpy()], "train_mask")
+    own = values[train.numpy()]
     if class_names is not None:
-        _check_names(values[train.numpy()], class_names)
+        _check_names(own, class_names)
     if values.ndim == 2:
         return Targets(values, missing, np.arange(values.shape[1]))
-    classes = np.unique(values[train.numpy()])
+    classes = np.unique(own)
     if len(classes) < 2:
         raise ValueError(
             f"training nodes have one class only ({_examples(classes)}): there is nothing to "
@@ -178,13 +167,13 @@ def as_graph(graph: Any, num_nodes: int) -> Graph:
     r"""A graph from a :class:`~meanmax.Graph`, an :obj:`edge_index`, PyG's :obj:`Data`, a scipy
     matrix or a networkx graph.
     """
-    if isinstance(graph, Graph) and not graph.is_local:
-        raise ValueError(
-            "'graph' is one process's part of a graph, but 'fit' does not share gradients with "
-            "other processes: use meanmax.scale.fit_parts"
-        )
     if isinstance(graph, Graph):
         found = graph
+        if not graph.is_local:
+            raise ValueError(
+                "'graph' is one process's part of a graph, but 'fit' does not share gradients with "
+                "other processes: use meanmax.scale.fit_parts"
+            )
     elif isinstance(graph, Data):
         found = Graph.from_data(graph)
     elif scipy.sparse.issparse(graph):
@@ -229,12 +218,10 @@ def as_features(x: Any) -> Features:
         raise ValueError(
             f"'x' must be [num_nodes, num_features] and not empty (got {list(found.shape)})"
         )
-    values = found if isinstance(found, Tensor) else found.value
-    wrong = ~torch.isfinite(values)
+    dense = isinstance(found, Tensor)
+    wrong = ~torch.isfinite(found if isinstance(found, Tensor) else found.value)
     if bool(wrong.any()):
-        where = ""
-        if isinstance(found, Tensor):
-            where = f", first in row {int(wrong.any(dim=1).nonzero()[0])}"
+        where = f", first in row {int(wrong.any(dim=1).nonzero()[0])}" if dense else ""
         raise ValueError(
             f"'x' has {int(wrong.sum())} values that are NaN or infinite{where}: replace them, for "
             f"instance by the feature's mean"

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -17,7 +17,6 @@ from torch.nn.utils import clip_grad_value_
 from meanmax.nn import Trainable
 from meanmax.ops.scaling import NotFiniteError
 from meanmax.train.checkpoint import Checkpoint, CheckpointError
-from meanmax.train.communicator import SINGLE_PROCESS, Communicator
 from meanmax.train.problem import Sample, TrainingProblem, restrict_to_field, score_of
 from meanmax.train.schedule import EarlyStopping, History, Schedule
 
@@ -26,20 +25,65 @@ class TrainingError(RuntimeError):
     r"""Training diverged."""
 
 
+class Communicator(Protocol):
+    r"""The processes that train one model together, each with its share of the nodes, or the only
+    one. All make the same calls in the same order and see the same losses, so that they make the
+    same decisions.
+    """
+
+    @property
+    def rank(self) -> int:
+        r"""The number of this process."""
+
+    def total(self, values: Sequence[float]) -> list[float]:
+        r"""The sums over all processes."""
+
+    def share_gradients(self, parameters: Sequence[Parameter]) -> None:
+        r"""Replaces every gradient by the sum over all processes."""
+
+    def agree(self, wish: bool) -> bool:
+        r"""The decision of the first process."""
+
+    def write(self, checkpoint: Checkpoint, state: dict[str, Any]) -> None:
+        r"""Writes one checkpoint for all processes, with the :obj:`"generator"` of each."""
+
+    def read(self, checkpoint: Checkpoint) -> dict[str, Any] | None:
+        r"""Reads the checkpoint, with this process's own :obj:`"generator"`."""
+
+
+class _SingleProcess:
+    rank = 0
+
+    def total(self, values: Sequence[float]) -> list[float]:
+        return list(values)
+
+    def share_gradients(self, parameters: Sequence[Parameter]) -> None:
+        pass
+
+    def agree(self, wish: bool) -> bool:
+        return wish
+
+    def write(self, checkpoint: Checkpoint, state: dict[str, Any]) -> None:
+        checkpoint.write(state)
+
+    def read(self, checkpoint: Checkpoint) -> dict[str, Any] | None:
+        return checkpoint.read()
+
+
+SINGLE_PROCESS: Communicator = _SingleProcess()
+
+
 class Steps:
     r"""The optimizers of a model, and the steps of an epoch on a batch."""
 
     def __init__(
         self, model: Trainable, schedule: Schedule, ranks: Communicator = SINGLE_PROCESS
     ) -> None:
-        self.model = model
-        self.ranks = ranks
-        self.schedule = schedule
+        self.model, self.schedule, self.ranks = model, schedule, ranks
         self.weights = model.other_parameters()
         self.aggregators = [p for p in model.aggregator_parameters() if p.requires_grad]
         weights: dict[str, Any] = {"params": self.weights, "weight_decay": schedule.weight_decay}
-        groups = [weights]
-        lr = schedule.aggregator_lr
+        groups, lr = [weights], schedule.aggregator_lr
         self.side: torch.optim.Optimizer | None = None
         if self.aggregators and schedule.schedule == "joint":
             groups.append({"params": self.aggregators, "lr": lr})
@@ -53,10 +97,7 @@ class Steps:
 
     def __call__(self, batch: Sample, val: Sample | None) -> float:
         r"""Makes all steps of an epoch on one batch, and returns the training loss at the last.
-
-        Args:
-            batch (Sample): The batch.
-            val (Sample, optional): Validation nodes, for aggregators that minimize their loss.
+        Validation nodes are for aggregators that minimize their loss.
         """
         schedule = self.schedule
         if self.side is not None:
@@ -70,26 +111,16 @@ class Steps:
                 value = self._step(batch, self.main)
         return value
 
-    def state(self) -> list[dict[str, Any]]:
-        r"""The states of the optimizers, for a checkpoint."""
-        return [optimizer.state_dict() for optimizer in self.optimizers]
-
-    def restore(self, states: list[dict[str, Any]]) -> None:
-        r"""Restores the states of the optimizers."""
-        for optimizer, state in zip(self.optimizers, states, strict=True):
-            optimizer.load_state_dict(state)
-
     def _step(self, sample: Sample, optimizer: torch.optim.Optimizer) -> float:
-        model = self.model
-        model.train()
+        self.model.train()
         optimizer.zero_grad()
-        loss = sample.nodes.loss(output(model, sample))
+        loss = sample.nodes.loss(output(self.model, sample))
         (value,) = self.ranks.total([float(loss.detach())])
         if not math.isfinite(value):
             raise TrainingError(
                 f"the training loss became {value}: lower the learning rate, or scale the features"
             )
-        extra = model.extra_loss(sample.graph) if optimizer is self.main else None
+        extra = self.model.extra_loss(sample.graph) if optimizer is self.main else None
         if not loss.requires_grad:
             return value
         (loss if extra is None else loss + extra).backward()  # type: ignore[no-untyped-call]
@@ -181,8 +212,7 @@ class _Run:
     ) -> None:
         if schedule.aggregator_loss == "val" and problem.val is None:
             raise ValueError("aggregator_loss='val' needs validation nodes (got none)")
-        self.model, self.problem = model, restrict_to_field(problem, model)
-        self.ranks = ranks
+        self.model, self.problem, self.ranks = model, restrict_to_field(problem, model), ranks
         self.steps = Steps(model, schedule, ranks)
         self.selection = EarlyStopping(schedule.select, schedule.patience)
         self.history = History()
@@ -212,7 +242,7 @@ class _Run:
     def state(self) -> dict[str, Any]:
         return {
             "model": self.model.state_dict(),
-            "steps": self.steps.state(),
+            "steps": [optimizer.state_dict() for optimizer in self.steps.optimizers],
             "selection": asdict(self.selection),
             "history": asdict(self.history),
             "best": self.best,
@@ -225,7 +255,8 @@ class _Run:
             return
         try:
             self.model.load_state_dict(state["model"])
-            self.steps.restore(state["steps"])
+            for optimizer, own in zip(self.steps.optimizers, state["steps"], strict=True):
+                optimizer.load_state_dict(own)
             self.selection = EarlyStopping(**state["selection"])
             self.history = History(**state["history"])
             self.best = state["best"]

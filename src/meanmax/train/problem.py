@@ -149,28 +149,23 @@ def _stacked(parts: Sequence[Features]) -> Features:
 
 
 def graph_samples(
-    x: Features, graph: Graph, nodes: LabeledNodes, structure_channels: int | None = None
+    x: Features, graph: Graph, nodes: LabeledNodes, channels: int | None = None
 ) -> list[Sample]:
-    r"""A sample for each graph of a batch that holds some of the nodes.
-
-    Args:
-        x (Tensor or SparseFeatures): Features of all nodes.
-        graph (Graph): The batch.
-        nodes (LabeledNodes): The nodes of the loss.
-        structure_channels (int, optional): Channels of the structural embeddings that CAT fits to
-            each graph; :obj:`None` for other backbones. (default: :obj:`None`)
+    r"""A sample for each graph of a batch that holds some of the nodes. The channels are those of
+    the structural embeddings that CAT fits to each graph; :obj:`None` for other backbones.
     """
     own = graph_numbers(graph, nodes.index)
     samples = []
     for number in torch.unique(own).tolist():
-        first, part = _one_graph(graph, number)
+        first, end = graph.dst_ptr[number : number + 2].tolist()
+        rowptr = graph.rowptr[first : end + 1]
+        edges = slice(int(rowptr[0]), int(rowptr[-1]))
+        weight = None if graph.weight is None else graph.weight[edges]
+        part = Graph.from_csr(rowptr - rowptr[0], graph.col[edges] - first, edge_weight=weight)
         inside = own == number
         target = LabeledNodes(nodes.index[inside] - first, nodes.target[inside])
-        structure = None
-        if structure_channels is not None:
-            structure = fit_structure(part, structure_channels)
-        own_x = rows_of(x, torch.arange(first, first + part.num_nodes))
-        samples.append(Sample(own_x, part, target, structure))
+        structure = None if channels is None else fit_structure(part, channels)
+        samples.append(Sample(rows_of(x, torch.arange(first, end)), part, target, structure))
     return samples
 
 
@@ -191,15 +186,6 @@ def rows_of(x: Features, index: Tensor) -> Features:
     return SparseFeatures(graph, x.value[entries])
 
 
-def _one_graph(graph: Graph, number: int) -> tuple[int, Graph]:
-    r"""The first node of a graph in a batch, and the graph."""
-    first, end = (int(bound) for bound in graph.dst_ptr[number : number + 2])
-    rowptr = graph.rowptr[first : end + 1]
-    edges = slice(int(rowptr[0]), int(rowptr[-1]))
-    weight = None if graph.weight is None else graph.weight[edges]
-    return first, Graph.from_csr(rowptr - rowptr[0], graph.col[edges] - first, edge_weight=weight)
-
-
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FieldSample(Sample):
@@ -208,18 +194,14 @@ class FieldSample(Sample):
     Few nodes have labels, and with two layers their outputs depend only on the neighbours of their
     neighbours: the outputs and all gradients are those of the whole graph, for a fraction of the
     work. :obj:`graph` is still the whole graph, for the model's extra loss.
-
-    Args:
-        field (Field): The receptive field.
-        field_x (Tensor or SparseFeatures): The features of its nodes.
     """
 
     field: Field
-    field_x: Features
+    field_x: Features  # of the field's nodes
 
     def output(self, model: Trainable) -> Tensor:
         r"""The model's output for the nodes of the sample, in ascending order."""
-        assert isinstance(model, NodeModel)  # the one it was restrict_to_field for
+        assert isinstance(model, NodeModel)
         return model.on_field(self.field_x, self.field, structure=self.structure)
 
 
@@ -234,7 +216,8 @@ def restrict_to_field(problem: TrainingProblem, model: Trainable) -> TrainingPro
 
 
 def _restricted(sample: Sample, model: NodeModel) -> Sample:
-    if type(sample) is not Sample or _has_gradient(sample.x):
+    values = sample.x if isinstance(sample.x, Tensor) else sample.x.value
+    if type(sample) is not Sample or values.requires_grad:  # learned features change in each step
         return sample
     index = sample.nodes.index
     if index.dtype != torch.int64 or index.device != sample.graph.device:
@@ -256,36 +239,35 @@ def _restricted(sample: Sample, model: NodeModel) -> Sample:
     )
 
 
-def _has_gradient(x: Features) -> bool:
-    r"""Whether features are learned, so that they change with each step."""
-    return x.requires_grad if isinstance(x, Tensor) else x.value.requires_grad
-
-
 @dataclass(frozen=True, eq=False)
 class Scaling:
     r"""Standardizes dense features, and divides sparse ones by the sum of magnitudes in their row.
     Features of the other kind are converted first.
-
-    Args:
-        sparse (bool): Whether the scaling was fitted to sparse features.
-        mean (Tensor): The mean of every feature.
-        scale (Tensor): The standard deviation, 1 where it is 0.
     """
 
-    sparse: bool
-    mean: Tensor
-    scale: Tensor
+    sparse: bool  # whether it was fitted to sparse features
+    mean: Tensor  # of every feature
+    scale: Tensor  # the standard deviation, 1 where it is 0
 
     @classmethod
     def of(cls, x: Features) -> Scaling:
         r"""The scaling of these features."""
         if not isinstance(x, Tensor):
-            return cls(True, torch.zeros(x.size(1)), torch.ones(x.size(1)))
-        deviation = x.double().std(dim=0, correction=0)
-        mean = x.double().mean(dim=0)
+            return cls.of_sparse(x.size(1))
+        x64 = x.double()
+        return cls.of_moments(x64.mean(dim=0), x64.std(dim=0, correction=0), x.dtype)
+
+    @classmethod
+    def of_sparse(cls, channels: int) -> Scaling:
+        r"""The scaling of sparse features."""
+        return cls(True, torch.zeros(channels), torch.ones(channels))
+
+    @classmethod
+    def of_moments(cls, mean: Tensor, deviation: Tensor, dtype: torch.dtype) -> Scaling:
+        r"""The scaling of dense features with this mean and deviation, float64."""
         # The deviation of a constant column is rounding noise, not zero.
         constant = deviation <= 1e-7 * mean.abs()
-        return cls(False, mean.to(x.dtype), torch.where(constant, 1.0, deviation).to(x.dtype))
+        return cls(False, mean.to(dtype), torch.where(constant, 1.0, deviation).to(dtype))
 
     def __call__(self, x: Features) -> Features:
         r"""Scales features."""

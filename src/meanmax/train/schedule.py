@@ -64,7 +64,6 @@ class Schedule:
     select: Select = "loss"
 
     def __post_init__(self) -> None:
-        r"""Checks every value."""
         for each in fields(self):
             _check(each.name, getattr(self, each.name))
         if self.aggregator_loss == "val" and self.schedule == "joint":
@@ -88,21 +87,13 @@ def _check(name: str, value: object) -> None:
 
 @dataclass
 class EarlyStopping:
-    r"""Selects the best epoch by the loss and score on validation nodes, and by nothing else.
-
-    Args:
-        select (str): The criterion; see :class:`~meanmax.train.Schedule`.
-        patience (int): Epochs without a better one after which training stops.
-        lowest (float): The lowest loss so far.
-        highest (float): The highest score so far.
-        waited (int): Epochs since the last better one.
-    """
+    r"""Selects the best epoch by the loss and score on validation nodes, and by nothing else."""
 
     select: Select
     patience: int
-    lowest: float = math.inf
-    highest: float = -math.inf
-    waited: int = 0
+    lowest: float = math.inf  # loss so far
+    highest: float = -math.inf  # score so far
+    waited: int = 0  # epochs since the last better one
 
     def keeps(self, loss: float, score: float) -> bool:
         r"""Records an epoch, and returns whether its weights are to be kept."""

@@ -187,7 +187,6 @@ def check_name(name: str) -> None:
 
 
 def _matters(name: str, backbone: str, aggr: str, found: Mapping[str, Any]) -> bool:
-    r"""Whether a method depends on a setting."""
     if found[name] is None:
         return False
     if name in AGGREGATOR:
