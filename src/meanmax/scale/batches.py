@@ -72,17 +72,9 @@ class Batches:
         part_ptr: Array | None = None,
         draws: Draws | None = None,
     ) -> TrainingProblem:
-        r"""What to train on.
-
-        Args:
-            x (FeatureRows): Features, on the scale they are learned from.
-            edges (CsrEdges): The graph.
-            nodes (LabeledNodes): Training nodes.
-            val (Sample, optional): Validation nodes.
-            layers (int): The layers of the model.
-            part_ptr (ndarray, optional): The first node of each part, where nodes are grouped by
-                parts already. (default: :obj:`None`)
-            draws (Draws, optional): Draws batches. (default: for this process alone)
+        r"""The batches as a problem to train on, for a model of so many layers, with features on
+        the scale they are learned from. :obj:`part_ptr` holds the first node of each part, where
+        nodes are grouped by parts already; by default batches are drawn for this process alone.
         """
         draws = draws or Draws()
         if self.kind == "neighbours":
@@ -121,29 +113,16 @@ class Batches:
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    r"""A graph whose nodes are grouped into parts.
-
-    Args:
-        x (FeatureRows): Features.
-        edges (CsrEdges): The graph.
-        pointer (ndarray): Where the nodes of each part begin, :obj:`[num_parts + 1]`.
-        order (ndarray, optional): The nodes grouped by part; :obj:`None` if they are numbered so.
-    """
+    r"""A graph whose nodes are grouped into parts."""
 
     x: FeatureRows
     edges: CsrEdges
-    pointer: Array
-    order: Array | None = None
+    pointer: Array  # where the nodes of each part begin, [num_parts + 1]
+    order: Array | None = None  # the nodes grouped by part; None if they are numbered so
 
     @classmethod
     def of(cls, x: FeatureRows, edges: CsrEdges, part: torch.Tensor) -> Clusters:
-        r"""Groups the nodes of a graph by their part.
-
-        Args:
-            x (FeatureRows): Features.
-            edges (CsrEdges): The graph.
-            part (Tensor): The part of each node, int64.
-        """
+        r"""Groups the nodes of a graph by their part, int64, :obj:`[num_nodes]`."""
         groups = group_nodes(part, edges.num_nodes)
         return cls(x, edges, groups.pointer, groups.order)
 
@@ -209,8 +188,7 @@ class ClusterProblem(TrainingProblem):
 
     def batches(self) -> Iterator[Sample]:
         r"""The batches of one epoch, in an order drawn from PyTorch's generator."""
-        generator = self.draws.generator()
-        order = torch.randperm(self.clusters.num_parts, generator=generator)
+        order = torch.randperm(self.clusters.num_parts, generator=self.draws.generator())
         # Of about equal size: a last one of what is left over would be a poor picture of the graph.
         drawn = torch.tensor_split(order, math.ceil(len(order) / self.per_batch))
         listed = [parts.tolist() for parts in drawn if self._training[parts.numpy()].any()]
@@ -218,14 +196,9 @@ class ClusterProblem(TrainingProblem):
             yield self.sample(parts, len(listed))
 
     def sample(self, parts: Sequence[int], count: int = 1) -> Sample:
-        r"""The batch of some parts.
-
-        Its loss is the sum over its training nodes, divided by how many a batch has on average:
-        each node counts the same, whichever batch it is in.
-
-        Args:
-            parts (sequence): Their numbers.
-            count (int, optional): How many batches there are. (default: :obj:`1`)
+        r"""The batch of some parts, one of so many batches. Its loss is the sum over its training
+        nodes, divided by how many a batch has on average: each node counts the same, whichever
+        batch it is in.
         """
         nodes = self.clusters.nodes(parts)
         graph, places = self.clusters.induced_graph(nodes, self.nodes.index.numpy())
@@ -240,8 +213,6 @@ class ClusterProblem(TrainingProblem):
         r"""Whether each part has training nodes."""
         places = self.nodes.index.numpy()
         if self.clusters.order is not None:
-            place = np.empty(self.clusters.edges.num_nodes, np.int64)
-            place[self.clusters.order] = np.arange(len(place))
-            places = place[places]
+            places = np.argsort(self.clusters.order)[places]
         parts = np.searchsorted(self.clusters.pointer, places, side="right") - 1
         return np.bincount(parts, minlength=self.clusters.num_parts) > 0

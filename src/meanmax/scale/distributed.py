@@ -18,7 +18,6 @@ from meanmax.graph import Graph
 from meanmax.graph.build import expand, prepare_edges
 from meanmax.graph.checks import Normalize, SelfLoops, check_options
 from meanmax.nn.linear import Features
-from meanmax.scale.collectives import Halo, minimum, summed
 from meanmax.scale.edges import Array, CsrEdges, FolderError
 from meanmax.scale.folder import (
     ROLES,
@@ -29,7 +28,7 @@ from meanmax.scale.folder import (
     write_folder,
 )
 from meanmax.scale.partition import edge_cut
-from meanmax.scale.ranks import Job
+from meanmax.scale.ranks import Halo, Job, minimum, summed
 from meanmax.train import LabeledNodes, Sample
 from meanmax.train.problem import Scaling
 
@@ -47,12 +46,10 @@ class DistributedGraph(Graph):
     No maximum is exchanged: the one that exponentials are measured from cancels out, and that of
     the rank's own rows serves as well as that of the whole graph.
 
+    :obj:`num_src`, :obj:`num_dst` and :obj:`num_nodes` are the number of own nodes.
+
     Args:
         part (Graph): Own nodes as targets, own nodes followed by the halo as sources.
-        halo (Halo): Where the halo's rows come from.
-
-    Attributes:
-        num_src (int): The number of own nodes, as :obj:`num_dst` and :obj:`num_nodes`.
         halo (Halo): Where the halo's rows come from.
     """
 
@@ -100,15 +97,14 @@ class DistributedGraph(Graph):
     def _prepare(self, normalize: Normalize | None, self_loops: SelfLoops) -> DistributedGraph:
         part = self._part.prepared()
         mode = check_options(normalize, self_loops, self.num_dst, self.num_dst)
-        if mode is None and normalize is None:
-            return self if part is self._part else DistributedGraph(part, self.halo)
-        src, dst, weight = prepare_edges(
-            part.col, expand(part.rowptr), part.weight, self.num_dst, normalize, mode,
-            to_sources=self.halo.gather,
-        )  # fmt: skip
-        edges = torch.stack([src, dst])
-        part = Graph.from_edge_index(edges, (part.num_src, self.num_dst), weight).prepared()
-        return DistributedGraph(part, self.halo)
+        if mode is not None or normalize is not None:
+            src, dst, weight = prepare_edges(
+                part.col, expand(part.rowptr), part.weight, self.num_dst, normalize, mode,
+                to_sources=self.halo.gather,
+            )  # fmt: skip
+            edges, sizes = torch.stack([src, dst]), (part.num_src, self.num_dst)
+            part = Graph.from_edge_index(edges, sizes, weight).prepared()
+        return self if part is self._part else DistributedGraph(part, self.halo)
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a DistributedGraph belongs to its process and cannot be pickled or copied")
@@ -122,35 +118,20 @@ class DistributedGraph(Graph):
 
 @dataclass(frozen=True)
 class Partition:
-    r"""Facts about a graph folder whose nodes are grouped into parts, one for each rank.
+    r"""Facts about a graph folder whose nodes are grouped into parts, one for each rank."""
 
-    Args:
-        data (str): The name of the data set.
-        origin (dict): Hashes and names of data and split, which tell this partition from others.
-        parts (int): How many parts there are.
-        method (str): How the nodes were assigned.
-        num_nodes (int): Nodes of the whole graph.
-        num_edges (int): Its edges.
-        cut_edges (int): Edges between nodes of different parts.
-        num_features (int): Channels of the features.
-        sparse (bool): Whether the features are sparse.
-        weighted (bool): Whether edges have weights.
-        class_names (list): The classes, or the labels.
-        counts (dict): How many nodes train, validate and test.
-    """
-
-    data: str
-    origin: dict[str, Any]
-    parts: int
-    method: str
-    num_nodes: int
+    data: str  # the name of the data set
+    origin: dict[str, Any]  # hashes and names of data and split, which identify the partition
+    parts: int  # the number of parts
+    method: str  # how the nodes were assigned
+    num_nodes: int  # of the whole graph
     num_edges: int
-    cut_edges: int
+    cut_edges: int  # between nodes of different parts
     num_features: int
-    sparse: bool
-    weighted: bool
-    class_names: list[str]
-    counts: dict[str, int]
+    sparse: bool  # whether the features are
+    weighted: bool  # whether edges have weights
+    class_names: list[str]  # the classes, or the labels
+    counts: dict[str, int]  # how many nodes train, validate and test
 
     @classmethod
     def of(cls, folder: GraphFolder) -> Partition:
@@ -270,31 +251,18 @@ def distributed_graph(edges: CsrEdges, part_ptr: Array, job: Job) -> Distributed
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    r"""One rank's part of a data set.
+    r"""One rank's part of a data set; :func:`open_part` reads it."""
 
-    Args:
-        manifest (Partition): Facts about the whole.
-        graph (DistributedGraph): The rank's rows of the graph.
-        x (Tensor or SparseFeatures): Features of own nodes.
-        y (Tensor): Their labels.
-        split (dict): Own nodes that train, validate and test, by their place here.
-        scaling (Scaling): How the whole data set's features are standardised.
-    """
-
-    manifest: Partition
-    graph: DistributedGraph
-    x: Features
-    y: Tensor
-    split: dict[str, Tensor]
-    scaling: Scaling
+    manifest: Partition  # facts about the whole
+    graph: DistributedGraph  # the rank's rows of the graph
+    x: Features  # of own nodes
+    y: Tensor  # their labels
+    split: dict[str, Tensor]  # own nodes that train, validate and test, by their place here
+    scaling: Scaling  # how the whole data set's features are standardised
 
     def sample(self, name: str, *, scale: bool) -> Sample:
-        r"""Own nodes that train, validate or test. Losses of all ranks add up to the mean over all
-        such nodes.
-
-        Args:
-            name (str): :obj:`"train"`, :obj:`"val"` or :obj:`"test"`.
-            scale (bool): Whether features are standardised.
+        r"""Own nodes for :obj:`"train"`, :obj:`"val"` or :obj:`"test"`, with features standardised
+        or not. Losses of all ranks add up to the mean over all such nodes.
         """
         x, y, index = self._scaled if scale else self.x, self.y, self.split[name]
         if y.dim() == 2 and y.size(1) == 1:  # one label of 0 and 1 is two classes

@@ -35,12 +35,9 @@ class FolderError(ValueError):
 class RowEdges(NamedTuple):
     r"""The edges of some rows."""
 
-    pointer: Array
-    """[num_rows + 1], int64, the first edge of each row."""
-    column: Array
-    """[num_edges], the source of each edge, among all nodes."""
-    weight: Array | None
-    """[num_edges], float32"""
+    pointer: Array  # [num_rows + 1], int64, the first edge of each row
+    column: Array  # [num_edges], the source of each edge, among all nodes
+    weight: Array | None  # [num_edges], float32
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,12 +124,9 @@ def pointer_of(counts: Array) -> Array:
 class Groups(NamedTuple):
     r"""Nodes grouped by part."""
 
-    order: Array
-    """[num_nodes], the old number of each node, part by part, ascending in each."""
-    place: Array
-    """[num_nodes], the new number of each node."""
-    pointer: Array
-    """[num_parts + 1], the first new number of each part."""
+    order: Array  # [num_nodes], the old number of each node, part by part, ascending in each
+    place: Array  # [num_nodes], the new number of each node
+    pointer: Array  # [num_parts + 1], the first new number of each part
 
 
 def group_nodes(part: Tensor, num_nodes: int, num_parts: int | None = None) -> Groups:

@@ -37,29 +37,17 @@ from meanmax.train.problem import Scaling
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    r"""A graph with features, labels and a split.
+    r"""A graph with features, labels and a split, from a data set or a graph folder."""
 
-    Args:
-        x (FeatureRows): Features as they are.
-        edges (CsrEdges): The graph.
-        y (ndarray): Labels.
-        split (Split): Which nodes train, validate and test.
-        class_names (tuple): The names of classes, or of labels.
-        part_ptr (ndarray, optional): The first node of each part, where nodes are grouped.
-        whole (tuple, optional): Features and graph, where they are in memory.
-        memory (int): Bytes that the arrays of a block may take, for graphs on disk.
-        scratch (Path, optional): A folder for hidden layers of graphs on disk.
-    """
-
-    x: FeatureRows
+    x: FeatureRows  # not scaled
     edges: CsrEdges
     y: Array
     split: Split
-    class_names: tuple[str, ...]
-    part_ptr: Array | None = None
-    whole: tuple[Features, Graph] | None = None
-    memory: int = MEMORY
-    scratch: Path | None = None
+    class_names: tuple[str, ...]  # of classes, or of labels
+    part_ptr: Array | None = None  # the first node of each part, where nodes are grouped
+    whole: tuple[Features, Graph] | None = None  # features and graph, where they are in memory
+    memory: int = MEMORY  # bytes that the arrays of a block may take, for graphs on disk
+    scratch: Path | None = None  # a folder for hidden layers of graphs on disk
 
     @classmethod
     def of_dataset(cls, dataset: Dataset, split: Split) -> Source:
@@ -115,8 +103,8 @@ class Source:
     def labels(self) -> tuple[Array, dict[str, Tensor]]:
         r"""The labels of training and validation nodes, one after the other, and their places."""
         both = torch.cat([self.split.train, self.split.val])
-        places = torch.split(torch.arange(len(both)), [len(self.split.train), len(self.split.val)])
-        return np.asarray(self.y[both.numpy()]), dict(zip(ROLES[:2], places, strict=True))
+        train, val = torch.arange(len(both)).tensor_split([len(self.split.train)])
+        return np.asarray(self.y[both.numpy()]), {"train": train, "val": val}
 
     def _mean(self, centre: Tensor, power: int) -> Tensor:
         r"""The mean of a power of features less a centre, in float64."""
@@ -199,13 +187,13 @@ def exact_scores(classifier: NodeClassifier, source: Source) -> dict[str, float 
     sets = [getattr(source.split, role) for role in ROLES]
     args = (classifier.model_, x, source.edges, torch.cat(sets))
     out = exact_rows(*args, memory=source.memory, scratch=source.scratch)
-    scores: dict[str, float | None] = {}
-    outs = torch.split(out, [len(nodes) for nodes in sets])
-    for role, nodes, own in zip(ROLES, sets, outs, strict=True):
+    scores: dict[str, float | None] = dict.fromkeys(ROLES)
+    places = torch.split(torch.arange(len(out)), [len(nodes) for nodes in sets])
+    for role, nodes, place in zip(ROLES, sets, places, strict=True):
         values = torch.from_numpy(np.asarray(source.y[nodes.numpy()]))
-        values = values.reshape(-1).long() if not classifier.multilabel_ else values
-        every = LabeledNodes(torch.arange(len(nodes)), values)
-        scores[role] = every.score(own) if len(nodes) else None
+        values = values if classifier.multilabel_ else values.reshape(-1).long()
+        if len(nodes):
+            scores[role] = LabeledNodes(place, values).score(out)
     return scores
 
 
@@ -240,10 +228,9 @@ def fit_parts(
     if manifest.counts["train"] == 0:
         raise ValueError(f"the split of '{manifest.data}' has no training nodes")
     names = class_names_of(manifest.class_names, part.y.dim())
+    val = samples["val"] if manifest.counts["val"] else None
     data = TrainingData(
-        problem=TrainingProblem(
-            [samples["train"]], samples["val"] if manifest.counts["val"] else None
-        ),
+        problem=TrainingProblem([samples["train"]], val),
         graph=part.graph,
         num_features=manifest.num_features,
         classes=np.arange(len(names)),

@@ -144,16 +144,11 @@ class GraphFolder:
     ids.npy                        the user's identifiers, if there are any
     manifest.json                  sizes, types, checksums, names of classes
     ============================== ==================================================
-
-    Args:
-        path (Path): The folder.
-        manifest (Manifest): What it holds.
-        arrays (dict): Its arrays by name, mapped and read-only.
     """
 
     path: Path
     manifest: Manifest
-    arrays: dict[str, Array]
+    arrays: dict[str, Array]  # by name, mapped and read-only
 
     @property
     def num_nodes(self) -> int:
@@ -198,8 +193,8 @@ class GraphFolder:
         r"""The split, if there is one."""
         if not all(role in self.arrays for role in ROLES):
             return None
-        nodes = (torch.from_numpy(np.array(self.arrays[role], np.int64)) for role in ROLES)
-        train, val, test = nodes
+        arrays = (np.array(self.arrays[role], np.int64) for role in ROLES)
+        train, val, test = map(torch.from_numpy, arrays)
         return Split(train, val, test, name="folder")
 
     def dataset(self) -> Dataset:
@@ -309,8 +304,8 @@ class FolderWriter:
 def new_folder(path: str | PathLike[str], *, overwrite: bool = False) -> Iterator[FolderWriter]:
     r"""A folder that exists as a whole at the end of the block, or not at all."""
     target = Path(path)
-    replaced = overwrite and (is_graph_folder(target) or _is_empty(target))
-    if target.exists() and not replaced:
+    is_empty = target.is_dir() and not any(target.iterdir())
+    if target.exists() and not (overwrite and (is_graph_folder(target) or is_empty)):
         hint = "it is no graph folder" if overwrite else "choose another name, or overwrite it"
         raise FolderError(f"{target} is there already: {hint}")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -425,7 +420,3 @@ def _write_features(writer: FolderWriter, x: FeatureRows, groups: Groups | None)
     for first, last in row_ranges(x.shape[0], 8 * x.shape[1], PASS_BYTES):
         rows = x.read(first, last) if groups is None else x.gather(groups.order[first:last])
         array[first:last] = rows.numpy()
-
-
-def _is_empty(folder: Path) -> bool:
-    return folder.is_dir() and not any(folder.iterdir())

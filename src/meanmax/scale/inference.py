@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from meanmax.scale.folder import GraphFolder
 from meanmax.train import LabeledNodes, NodeClassifier, Sample
 
 OnRows = Callable[[int], None]
+RowFunction = Callable[[Block, Features], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +54,7 @@ class Passes:
         layer, masked = model.layers[index], x
         assert isinstance(layer, Conv)
         if isinstance(layer, MaskedGCNConv):
-            masked = self._over_neighbours(layer, x, _masking(layer, x), x.shape[1])
+            masked = self._over_neighbours(layer, x, partial(_mask, layer, x), x.shape[1])
         sent = self._send(layer, masked)
 
         def receive(block: Block, source: Features) -> Tensor:
@@ -87,15 +89,11 @@ class Passes:
         return DenseRows(out)
 
     def _over_neighbours(
-        self,
-        layer: Conv,
-        rows: FeatureRows,
-        function: Callable[[Block, Features], Tensor],
-        width: int,
+        self, layer: Conv, rows: FeatureRows, function: RowFunction, width: int
     ) -> DenseRows:
         r"""A function of each block and the rows of its sources."""
-        channels = rows.shape[1]
-        out = self.scratch.array(rows.shape[0], width)
+        size, channels = rows.shape
+        out = self.scratch.array(size, width)
         summary = RowSummary(rows, self.memory)
         # An edge may be the only one of its source: a row read, two of tilts, and its indices.
         edge_bytes = 48 + 16 * getattr(layer, "heads", 1) + 16 * channels
@@ -109,12 +107,9 @@ class Passes:
         return DenseRows(out)
 
 
-def _masking(layer: MaskedGCNConv, x: FeatureRows) -> Callable[[Block, Features], Tensor]:
-    def mask(block: Block, source: Features) -> Tensor:
-        own = as_dense(x.read(block.first, block.last))
-        return as_dense(layer.mask(as_dense(source), own, block))  # type: ignore[arg-type]
-
-    return mask
+def _mask(layer: MaskedGCNConv, x: FeatureRows, block: Block, source: Features) -> Tensor:
+    own = as_dense(x.read(block.first, block.last))
+    return as_dense(layer.mask(as_dense(source), own, block))  # type: ignore[arg-type]
 
 
 MEMORY = 1 << 30

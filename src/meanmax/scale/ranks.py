@@ -1,4 +1,4 @@
-r"""The processes of a job that :obj:`torchrun` has started."""
+r"""The processes of a job that :obj:`torchrun` has started, and what they exchange."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import io
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, final
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
+from torch.autograd import Function
 from torch.nn import Parameter
 
-from meanmax.scale.collectives import peers_needed, summed
+from meanmax.ops.scaling import NotFiniteError
 from meanmax.train.checkpoint import Checkpoint, CheckpointError
 
 PATIENCE = 45.0
@@ -25,20 +27,36 @@ class LaunchError(RuntimeError):
     r"""The command was not started in the way that it needs."""
 
 
+class RankError(RuntimeError):
+    r"""Another rank of the job has stopped, or does not answer."""
+
+
+@contextmanager
+def peers_needed() -> Iterator[None]:
+    r"""Around a collective operation: its failure becomes a :class:`RankError`."""
+    try:
+        yield
+    except RankError:
+        raise
+    except RuntimeError as error:
+        reason = str(error).strip().splitlines()
+        raise RankError(
+            "another rank of this job has stopped or does not answer"
+            + (f" ({reason[0][:160]})" if reason else "")
+            + "; see its own message above, if it left one. MEANMAX_RANK_TIMEOUT=SECONDS gives "
+            "slow ranks longer to answer"
+        ) from error
+
+
 @dataclass(frozen=True, eq=False)
 class Job:
     r"""Processes that hold parts of one graph. It is a
-    :class:`~meanmax.train.loop.Communicator`, for training.
-
-    Args:
-        rank (int): The number of this process.
-        size (int): How many there are.
-        group (ProcessGroup): They, for messages that are answered within 45 seconds, or what
-            the variable :obj:`MEANMAX_RANK_TIMEOUT` says.
+    :class:`~meanmax.train.loop.Communicator`, for training. Messages in its group have to be
+    answered within 45 seconds, or as many as the variable :obj:`MEANMAX_RANK_TIMEOUT` has.
     """
 
-    rank: int
-    size: int
+    rank: int  # the number of this process
+    size: int  # the number of processes
     group: dist.ProcessGroup
 
     @property
@@ -166,3 +184,129 @@ def _patience() -> timedelta:
     if not 0 < seconds < SETUP.total_seconds():
         raise LaunchError(f"MEANMAX_RANK_TIMEOUT must be a number of seconds (got {given!r})")
     return timedelta(seconds=seconds)
+
+
+@dataclass
+class Traffic:
+    r"""What was sent so far."""
+
+    rows: int = 0  # rows sent to other ranks, forward and backward
+    bytes: int = 0  # their size
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Halo:
+    r"""Which rows a rank sends and how many it gets. The halo is the nodes of other ranks that
+    edges to its own nodes start from, grouped by the rank that owns them.
+    """
+
+    send: Tensor  # own rows that others need, int64, grouped by receiver; some more than once
+    send_counts: tuple[int, ...]  # how many of them go to each rank
+    receive_counts: tuple[int, ...]  # how many rows come from each rank
+    group: dist.ProcessGroup | None = None  # the ranks; all if None
+    traffic: Traffic = field(default_factory=Traffic)
+
+    @classmethod
+    def agree(
+        cls, wanted: Tensor, receive_counts: tuple[int, ...], group: dist.ProcessGroup | None
+    ) -> Halo:
+        r"""The halo of a rank that wants rows of others, by their numbers at their owners, grouped
+        by owner. Every rank has to call it.
+        """
+        counts = torch.tensor(receive_counts)
+        asked = torch.empty_like(counts)
+        with peers_needed():
+            dist.all_to_all_single(asked, counts, group=group)
+            send_counts = tuple(asked.tolist())
+            send = wanted.new_empty(sum(send_counts))
+            dist.all_to_all_single(
+                send, wanted, list(send_counts), list(receive_counts), group=group
+            )
+        return cls(send, send_counts, receive_counts, group)
+
+    @property
+    def num_received(self) -> int:
+        r"""The size of the halo."""
+        return sum(self.receive_counts)
+
+    def gather(self, x: Tensor) -> Tensor:
+        r"""Own rows, :obj:`[num_own, ...]`, followed by those of the halo; in the backward pass the
+        gradients of halo rows go back to their owners, who add them up.
+        """
+        out: Tensor = _Exchange.apply(x, self)  # type: ignore[no-untyped-call]
+        return out
+
+    def to(self, device: torch.device | str) -> Halo:
+        r"""The halo with its indices on another device."""
+        return replace(self, send=self.send.to(device))
+
+    def swap(
+        self, rows: Tensor, got: Tensor, sent: tuple[int, ...], received: tuple[int, ...]
+    ) -> None:
+        r"""Sends rows, grouped by receiver, and fills :obj:`got` with those of the other ranks,
+        grouped by sender; the counts are for each rank.
+        """
+        with peers_needed():
+            dist.all_to_all_single(got, rows, list(received), list(sent), group=self.group)
+        self.traffic.rows += len(rows)
+        self.traffic.bytes += rows.numel() * rows.element_size()
+
+
+class _Exchange(Function):
+    r"""Rows to those who need them, gradients back to where rows came from."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, halo: Halo) -> Tensor:
+        ctx.halo, ctx.num_own = halo, len(x)
+        rows = x.detach().index_select(0, halo.send)
+        out = x.new_empty(len(x) + halo.num_received, *x.shape[1:])
+        out[: len(x)] = x
+        halo.swap(rows, out[len(x) :], halo.send_counts, halo.receive_counts)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        halo, (grad,) = ctx.halo, grads
+        outer = grad[ctx.num_own :].contiguous()
+        got = grad.new_empty(len(halo.send), *grad.shape[1:])
+        halo.swap(outer, got, halo.receive_counts, halo.send_counts)
+        return grad[: ctx.num_own].clone().index_add_(0, halo.send, got), None
+
+
+def summed(values: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+    r"""The sum over ranks, in float64 on the way, equal to the last bit on all of them."""
+    total = values.detach().to(torch.float64, copy=True)
+    with peers_needed():
+        dist.all_reduce(total, dist.ReduceOp.SUM, group=group)
+    return total.to(values.dtype)
+
+
+def minimum(x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+    r"""The smallest number that any rank holds, :obj:`[]`. Its gradient is that of all ranks
+    together and is shared evenly among ties, as :func:`torch.amin` does on one.
+    """
+    out: Tensor = _Minimum.apply(x, group)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _Minimum(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+        lowest = x.detach().amin() if x.numel() else x.new_tensor(torch.inf)
+        if x.numel() and not bool(torch.isfinite(lowest)):
+            raise NotFiniteError
+        with peers_needed():
+            dist.all_reduce(lowest, dist.ReduceOp.MIN, group=group)
+        lowest = torch.where(torch.isfinite(lowest), lowest, 0.0)
+        ctx.group = group
+        ctx.save_for_backward(x, lowest)
+        return lowest
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        x, lowest = ctx.saved_tensors
+        ties = x == lowest
+        both = summed(torch.stack([grads[0].double(), ties.sum().double()]), ctx.group)
+        share = both[0] / both[1].clamp(min=1)
+        return ties.to(x.dtype) * share.to(x.dtype), None

@@ -18,7 +18,7 @@ from torch import Tensor
 from meanmax.aggr.base import LearnableAggregation
 from meanmax.graph import Graph
 from meanmax.names import PYG_BASELINES
-from meanmax.nn import Trainable, build_model
+from meanmax.nn import build_model
 from meanmax.nn.linear import Features
 from meanmax.nn.registry import LAYER_OPTIONS
 from meanmax.train import inputs
@@ -88,14 +88,6 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
         fitted_params_ (dict): The parameters that it was fitted with.
     """
 
-    classes_: np.ndarray
-    class_names_: tuple[str, ...]
-    multilabel_: bool
-    n_features_in_: int
-    num_nodes_: int | None
-    model_: Trainable
-    scaling_: Scaling
-    history_: History
     about_: dict[str, Any]
     fitted_params_: dict[str, Any]
 

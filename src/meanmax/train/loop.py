@@ -116,10 +116,7 @@ class Steps:
         optimizer.zero_grad()
         loss = sample.nodes.loss(output(self.model, sample))
         (value,) = self.ranks.total([float(loss.detach())])
-        if not math.isfinite(value):
-            raise TrainingError(
-                f"the training loss became {value}: lower the learning rate, or scale the features"
-            )
+        _check_finite("training", value)
         extra = self.model.extra_loss(sample.graph) if optimizer is self.main else None
         if not loss.requires_grad:
             return value
@@ -132,6 +129,13 @@ class Steps:
             clip_grad_value_(self.aggregators, clip)
         optimizer.step()
         return value
+
+
+def _check_finite(kind: str, loss: float) -> None:
+    if not math.isfinite(loss):
+        raise TrainingError(
+            f"the {kind} loss became {loss}: lower the learning rate, or scale the features"
+        )
 
 
 def output(model: Trainable, sample: Sample) -> Tensor:
@@ -228,10 +232,7 @@ class _Run:
             history.best_epoch = history.epochs - 1
             return
         loss, score = evaluate(self.model, val, self.ranks)
-        if not math.isfinite(loss):
-            raise TrainingError(
-                f"the validation loss became {loss}: lower the learning rate, or scale the features"
-            )
+        _check_finite("validation", loss)
         history.val_loss.append(loss)
         history.val_score.append(score)
         if self.selection.keeps(loss, score):

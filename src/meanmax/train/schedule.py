@@ -121,22 +121,17 @@ class EarlyStopping:
 class History:
     r"""Losses, scores and parameters, epoch by epoch.
 
-    Args:
-        train_loss (list): The loss on training nodes at the last step on the weights, with dropout
-            and without the model's extra loss; the mean over batches.
-        val_loss (list): The loss on validation nodes, if there are any.
-        val_score (list): Their accuracy or micro-F1.
-        learned (dict): The aggregators' parameters by name, a list of values for each epoch.
-        best_epoch (int): The epoch whose weights were kept, from 0.
-        seconds (float): The training time.
+    The training loss is that of the last step on the weights, with dropout and without the model's
+    extra loss, the mean over batches. Validation losses and scores (accuracy or micro-F1) are empty
+    if there are no validation nodes.
     """
 
     train_loss: list[float] = field(default_factory=list)
     val_loss: list[float] = field(default_factory=list)
     val_score: list[float] = field(default_factory=list)
-    learned: dict[str, list[list[float]]] = field(default_factory=dict)
-    best_epoch: int = -1
-    seconds: float = 0.0
+    learned: dict[str, list[list[float]]] = field(default_factory=dict)  # aggregators' parameters
+    best_epoch: int = -1  # whose weights were kept, from 0
+    seconds: float = 0.0  # of training
 
     @property
     def epochs(self) -> int:

@@ -70,8 +70,7 @@ def _values(history: History) -> dict[str, float]:
     found = {"loss/train": history.train_loss[-1]}
     if history.val_loss:
         found |= {"loss/val": history.val_loss[-1], "score/val": history.val_score[-1]}
-    for name, values in history.learned.items():
-        last = values[-1]
+    for name, (*_, last) in history.learned.items():
         for number, value in enumerate(last):
             found[f"learned/{name}" + (f"/{number}" if len(last) > 1 else "")] = value
     return found
