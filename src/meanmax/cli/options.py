@@ -9,6 +9,8 @@ import difflib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import wraps
+from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,15 +18,10 @@ import click
 from click.shell_completion import CompletionItem
 
 from meanmax.data import DataError
-from meanmax.names import (
-    AGGREGATOR_ALIASES,
-    AGGREGATORS,
-    BACKBONES,
-    PYG_BASELINES,
-    SPLIT_SCHEMES,
-)
+from meanmax.names import AGGREGATOR_ALIASES, AGGREGATORS, BACKBONES, PYG_BASELINES, SPLIT_SCHEMES
 from meanmax.study.paper.result_tables import AGGRS as PAPER_AGGRS
 from meanmax.study.runs.engine import ENGINES, EngineError
+from meanmax.study.runs.run_missing import Workers
 from meanmax.study.settings.settings import (
     NAMES,
     SettingsError,
@@ -34,29 +31,25 @@ from meanmax.study.settings.settings import (
 from meanmax.study.store.store import DEFAULT_STORE, StoreError
 
 F = TypeVar("F", bound=Callable[..., Any])
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 AGGR_NAMES = ("none", *AGGREGATORS, *PYG_BASELINES)
 POSITIVE = click.IntRange(min=1)
 NOT_NEGATIVE = click.IntRange(min=0)
+PATH = click.Path(path_type=Path)
+FILE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 class Names(click.ParamType):  # type: ignore[type-arg]
-    r"""Names from a list, separated by commas.
-
-    Args:
-        what (str): What one of them is called in errors.
-        known (sequence): All of them.
-        aliases (mapping, optional): Other names for some of them.
-    """
+    r"""Names out of :obj:`known`, separated by commas; errors call one of them :obj:`what`."""
 
     name = "names"
 
     def __init__(
         self, what: str, known: Sequence[str], aliases: Mapping[str, str] | None = None
     ) -> None:
-        self.what = what
-        self.known = known
-        self.aliases = aliases or {}
+        self.what, self.known, self.aliases = what, known, aliases or {}
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -131,11 +124,42 @@ def stack(*options: Callable[[F], F]) -> Callable[[F], F]:
     return add
 
 
+def gather(name: str, make: Callable[..., Any], *options: Decorator) -> Decorator:
+    r"""Options that reach the command as one argument, which a function makes of their values."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def run(*args: Any, **given: Any) -> Any:
+            values = {key: given.pop(key) for key in signature(make).parameters if key in given}
+            return command(*args, **{name: make(**values)}, **given)
+
+        return stack(*options)(run)
+
+    return add
+
+
+def out(kind: click.Path, text: str, **more: Any) -> Decorator:
+    r"""The option :obj:`--out` with its help."""
+    return click.option("--out", type=kind, help=text, **more)
+
+
+def settings_of(kind: Any, text: str, default: str | None = None) -> Decorator:
+    r"""The option :obj:`--settings` with its help."""
+    return click.option("--settings", "settings_name", type=kind, default=default, help=text)
+
+
 def split_names(
     ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
 ) -> tuple[str, ...]:
     r"""The callback of a repeatable option whose values may hold several names."""
     return tuple(dict.fromkeys(w.strip() for text in value for w in text.split(",") if w.strip()))
+
+
+def _runs(
+    jobs: int | None, threads: int, engine: str, retry_failed: bool, artefacts: bool = False
+) -> dict[str, Any]:
+    workers = Workers(jobs, threads, engine)
+    return {"workers": workers, "retry_failed": retry_failed, "artefacts": artefacts}
 
 
 AGGR = OneName("aggregator", AGGR_NAMES, AGGREGATOR_ALIASES)
@@ -152,7 +176,7 @@ as_json = click.option("--json", "print_json", is_flag=True, help="Print JSON in
 force = click.option("--force", is_flag=True, help="Overwrite the file of --out if it exists.")
 data_dir = click.option(
     "--data-dir",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     help="Folder to search first and to download to, before the folder that the variable "
     "MEANMAX_DATA names and your cache.",
 )
@@ -172,16 +196,7 @@ scheme = click.option(
 )
 split_seed = click.option("--split-seed", type=NOT_NEGATIVE, default=0, help="Seed of the split.")
 splits = click.option("--splits", type=POSITIVE, default=10, help="Number of splits, from seed 0.")
-settings = click.option(
-    "--settings", "settings_name", type=SETTINGS, default="default", help=SETTINGS_HELP
-)
-overrides = click.option(
-    "--set",
-    "pairs",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Override a setting, for example lr=0.005; may be repeated.",
-)
+settings = settings_of(SETTINGS, SETTINGS_HELP, "default")
 backbones = click.option(
     "--backbone",
     "backbones",
@@ -204,7 +219,9 @@ aggrs = click.option(
     "backbone's own aggregation, the baseline, and is always included.",
 )
 threads = click.option("--threads", type=POSITIVE, default=1, help="Threads of each run.")
-workers = stack(
+runs = gather(
+    "runs",
+    _runs,
     click.option("--jobs", type=POSITIVE, help="Runs at once. [default: processors / threads]"),
     threads,
     click.option(
@@ -220,26 +237,30 @@ artefacts = click.option(
     is_flag=True,
     help="Repeat runs that are stored without embeddings and curves, as exported rows are.",
 )
-store = click.option(
-    "--store",
-    type=click.Path(path_type=Path),
-    default=Path(DEFAULT_STORE),
-    help="Folder of the runs.",
-)
+store = click.option("--store", type=PATH, default=DEFAULT_STORE, help="Folder of the runs.")
 stored_runs = click.option(
     "--store",
-    type=click.Path(path_type=Path),
-    default=Path(DEFAULT_STORE),
+    type=PATH,
+    default=DEFAULT_STORE,
     help="Folder of the runs, or a file that they were exported to.",
 )
 
 
-def parsed(pairs: Sequence[str]) -> dict[str, Any]:
+def _parsed(pairs: Sequence[str]) -> dict[str, Any]:
     r"""The settings of :obj:`--set`."""
     try:
         return parse_overrides(pairs)
     except SettingsError as error:
         raise click.BadParameter(str(error), param_hint="--set") from error
+
+
+def overrides_with(text: str) -> Decorator:
+    r"""The option :obj:`--set` with its help; the command gets the settings as a mapping."""
+    pairs = click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help=text)
+    return gather("overrides", _parsed, pairs)
+
+
+overrides = overrides_with("Override a setting, for example lr=0.005; may be repeated.")
 
 
 def given(*names: str) -> list[str]:
@@ -256,10 +277,7 @@ def given(*names: str) -> list[str]:
 def check_output(path: Path, *, overwrite: bool, suffixes: Sequence[str] = ()) -> None:
     r"""Raises a :class:`click.ClickException` unless the file of :obj:`--out` can be written.
 
-    Args:
-        path (Path): The file.
-        overwrite (bool): Whether it may exist.
-        suffixes (sequence, optional): The allowed suffixes; empty for any.
+    :obj:`suffixes`: the allowed ones; empty for any.
     """
     problem = None
     if suffixes and path.suffix.lower() not in suffixes:

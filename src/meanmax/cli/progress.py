@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -21,7 +21,7 @@ from rich.progress import (
 )
 
 from meanmax.data.files import Progress as DataProgress
-from meanmax.study.runs.plan import Task
+from meanmax.study.runs.plan import Plan, Task, check_methods, check_splits, reference
 from meanmax.study.runs.row import Row
 from meanmax.study.runs.run_missing import Workers
 from meanmax.study.runs.run_missing import run_missing as make_runs
@@ -41,6 +41,31 @@ def load_dataset(source: str, data_dir: Path | None = None, directed: bool = Fal
         return load(source, data_dir=data_dir, directed=directed, progress=progress)
 
 
+def load_planned(
+    source: str,
+    data_dir: Path | None,
+    directed: bool,
+    *,
+    backbone: str,
+    aggrs: Sequence[str],
+    splits: int,
+    settings_name: str,
+    scheme: str | None,
+    overrides: Mapping[str, Any],
+) -> tuple[Dataset, Plan]:
+    r"""Loads a data set under progress bars, and plans the runs of a backbone on it."""
+    dataset, data = load_dataset(source, data_dir, directed), reference(source, data_dir, directed)
+    return dataset, Plan(data, [backbone], aggrs, range(splits), settings_name, scheme, overrides)
+
+
+def checked_tasks(plan: Plan, dataset: Dataset) -> list[Task]:
+    r"""The runs of a plan, once their splits and methods are known to be possible."""
+    tasks = plan.tasks(dataset)
+    check_splits(tasks, dataset)
+    check_methods(tasks, dataset)
+    return tasks
+
+
 @contextmanager
 def data_bars() -> Iterator[DataProgress]:
     r"""A progress bar for each file or step that is reported."""
@@ -57,8 +82,13 @@ def data_bars() -> Iterator[DataProgress]:
 
 
 @contextmanager
-def epoch_bar(epochs: int) -> Iterator[OnEpoch]:
-    r"""Yields a function to call after each epoch, out of at most :obj:`epochs`."""
+def epoch_bar(epochs: int, *, shown: bool = True) -> Iterator[OnEpoch]:
+    r"""Yields a function to call after each epoch, out of at most :obj:`epochs`; it does nothing
+    unless :obj:`shown`.
+    """
+    if not shown:
+        yield lambda epoch, history: None
+        return
     text = TextColumn("{task.description}", markup=False)
     with _bars(TextColumn("epoch"), MofNCompleteColumn(), BarColumn(20), text) as (console, bars):
         task = bars.add_task("", total=epochs)
@@ -67,8 +97,7 @@ def epoch_bar(epochs: int) -> Iterator[OnEpoch]:
             if console.is_terminal:
                 bars.update(task, completed=epoch + 1, description=epoch_summary(history))
             elif (epoch + 1) % max(1, epochs // 10) == 0:
-                line = f"epoch {epoch + 1}/{epochs}: {epoch_summary(history)}"
-                console.print(line, markup=False)
+                console.print(f"epoch {epoch + 1}/{epochs}: {epoch_summary(history)}", markup=False)
 
         yield on_epoch
 
@@ -115,29 +144,16 @@ def run_missing(
 ) -> list[Row]:
     r"""Makes the runs that a folder lacks, under a progress bar, and returns the rows of all tasks.
 
-    Args:
-        folder (Path): The folder of the store.
-        tasks (sequence): The runs.
-        workers (Workers): The worker processes.
-        retry_failed (bool): Whether to repeat failed runs.
-        artefacts (bool, optional): Whether to repeat runs that are stored without their artefact.
-            (default: :obj:`False`)
-        score (str, optional): The score to show: :obj:`"test"` or :obj:`"val"`.
-            (default: :obj:`"test"`)
+    :obj:`artefacts`: whether to repeat runs that are stored without their artefact. :obj:`score`:
+    the score to show, :obj:`"test"` or :obj:`"val"`.
     """
     store = Store(folder)
+    again: dict[str, Any] = {"retry_failed": retry_failed, "artefacts": artefacts}
     keys = {task.spec.key for task in tasks}
     try:
         done = store.finished(failed=not retry_failed, artefacts=artefacts) & keys
         with run_bar(len(keys), len(done), score) as on_row:
-            make_runs(
-                store,
-                tasks,
-                workers,
-                retry_failed=retry_failed,
-                artefacts=artefacts,
-                on_row=on_row,
-            )
+            make_runs(store, tasks, workers, **again, on_row=on_row)
     finally:
         store.close()
     return [row for row in store.rows() if row.key in keys]
@@ -171,13 +187,8 @@ def run_bar(total: int, done: int, score: str = "test") -> Iterator[Callable[[Ro
 @contextmanager
 def _bars(*columns: ProgressColumn) -> Iterator[tuple[Console, Progress]]:
     console = Console(stderr=True, highlight=False)
-    with Progress(
-        *columns,
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as bars:
+    shown: dict[str, Any] = {"transient": True, "disable": not console.is_terminal}
+    with Progress(*columns, TimeRemainingColumn(), console=console, **shown) as bars:
         yield console, bars
 
 

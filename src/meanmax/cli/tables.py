@@ -2,12 +2,14 @@ r"""Tables of texts, for a terminal or in Markdown, and the forms that numbers t
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import click
 from rich.console import Console, Group
 from rich.table import Table
 
@@ -55,6 +57,14 @@ def print_out(*shown: Any, width: int = WIDTH) -> None:
         console.print(item.for_terminal() if isinstance(item, Grid) else item)
 
 
+def print_result(as_json: bool, facts: Any, *shown: Any) -> None:
+    r"""Prints a result to stdout, as JSON or as tables and texts."""
+    if as_json:
+        click.echo(json.dumps(facts, indent=1))
+    else:
+        print_out(*shown)
+
+
 def count(number: int, thing: str) -> str:
     r"""A number and its noun."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
@@ -74,6 +84,12 @@ def mean_std(mean: float | None, std: float | None, form: str = ".2f") -> str:
     """
     spread = decimal(std, form, "")
     return decimal(mean, form) + (f" ± {spread}" if spread else "")
+
+
+def with_interval(difference: float, low: float, high: float) -> str:
+    r"""A difference and, if there is one, its interval."""
+    interval = f" [{low:+.2f}, {high:+.2f}]" if math.isfinite(low) else ""
+    return decimal(difference, "+.2f", "") + interval
 
 
 def _in_a_cell(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,35 +13,17 @@ from typing import Any
 import click
 import numpy as np
 
-from meanmax.cli.commands.partition import cut_once
+from meanmax import scale
+from meanmax.cli.commands.partition import cut_once, split_origin
 from meanmax.cli.progress import epoch_bar, load_dataset
-from meanmax.data import DataError, Dataset, Split, fingerprint, make_split
-from meanmax.data.splits import default_scheme
-from meanmax.graph import Graph
-from meanmax.scale import (
-    Batches,
-    Job,
-    Part,
-    RankError,
-    Source,
-    exact_scores,
-    fit_batches,
-    fit_parts,
-    is_graph_folder,
-    is_partition,
-    joined_job,
-    open_folder,
-    open_part,
-)
+from meanmax.data import DataError, Dataset
 from meanmax.study.runs.execute import classifier_of
 from meanmax.study.runs.machine import num_threads, versions
 from meanmax.study.runs.plan import DataRef, Plan, check_methods
 from meanmax.study.runs.row import RunSpec, split_hash
 from meanmax.study.settings.settings import settings_for
-from meanmax.study.stats.cells import without_folder
 from meanmax.train import Checkpoint, History, NodeClassifier
 from meanmax.train.inputs import class_names_of
-from meanmax.train.loop import OnEpoch
 from meanmax.train.tensorboard import TensorBoard
 
 
@@ -85,13 +67,10 @@ class TrainRequest:
 
     def spec(self, origin: Mapping[str, Any]) -> RunSpec:
         r"""The run on data of this origin: name, hash and split."""
-        settings = settings_for(
-            self.settings_name, self.backbone, self.aggr, origin["data"], self.overrides
-        )
+        backbone, aggr = self.backbone, self.aggr
+        settings = settings_for(self.settings_name, backbone, aggr, origin["data"], self.overrides)
         facts = {name: value for name, value in origin.items() if name != "split_name"}
-        return RunSpec(
-            **facts, seed=self.seed, backbone=self.backbone, aggr=self.aggr, settings=settings
-        )
+        return RunSpec(**facts, seed=self.seed, backbone=backbone, aggr=aggr, settings=settings)
 
 
 def train_whole(request: TrainRequest) -> dict[str, Any]:
@@ -112,78 +91,63 @@ def train_whole(request: TrainRequest) -> dict[str, Any]:
         )
         (task,) = plan.tasks(dataset)
         check_methods([task], dataset)
-        spec = replace(task.spec, seed=request.seed)
-        given = {name for name, value in request.overrides.items() if value is not None}
-        if unused := sorted(given - set(spec.settings)):
+        spec, split, graph = replace(task.spec, seed=request.seed), task.split, dataset.graph()
+        if unused := sorted(plan.without_effect(dataset)):
             method = f"{spec.backbone}+{spec.aggr}"
             click.echo(f"no effect on {method} with these settings: {', '.join(unused)}", err=True)
-        split = task.split
-        graph = dataset.graph()
         stack.enter_context(num_threads(request.threads))
         classifier = classifier_of(spec)
         if split.val.numel() == 0:
             click.echo("no validation nodes: training runs through all epochs", err=True)
         checkpoint = request.checkpoint(spec.key)
-        _fit_whole(classifier, dataset, graph, split, checkpoint, curves)
-        scores = {}
-        for role in ("train", "val", "test"):
-            nodes = getattr(split, role)
-            found = nodes.numel() > 0
-            scores[role] = classifier.score(graph, dataset.x, dataset.y, nodes) if found else None
+        with epoch_bar(classifier.epochs) as bar:
+
+            def on_epoch(epoch: int, history: History) -> None:
+                bar(epoch, history)
+                if curves is not None:
+                    curves(epoch, history)
+
+            try:
+                classifier.fit(  # gets neither test nodes nor their labels
+                    graph,
+                    dataset.x,
+                    dataset.y,
+                    split.train,
+                    split.val if split.val.numel() else None,
+                    class_names=class_names_of(dataset.class_names, dataset.y.dim()),
+                    on_epoch=on_epoch,
+                    checkpoint=checkpoint,
+                )
+            except KeyboardInterrupt:
+                if checkpoint is not None and checkpoint.path.exists():
+                    click.echo(f"the same command resumes from {checkpoint.path}", err=True)
+                raise
+        roles = {"train": split.train, "val": split.val, "test": split.test}
+        scores = {
+            role: classifier.score(graph, dataset.x, dataset.y, nodes) if nodes.numel() else None
+            for role, nodes in roles.items()
+        }
         facts = training_facts(classifier, scores, classifier.maxness(graph, dataset.x))
         return _finish(request, spec, split.name, classifier, checkpoint, facts)
 
 
-def _fit_whole(
-    classifier: NodeClassifier,
-    dataset: Dataset,
-    graph: Graph,
-    split: Split,
-    checkpoint: Checkpoint | None,
-    curves: TensorBoard | None,
-) -> None:
-    r"""Fits the classifier, which gets neither test nodes nor their labels."""
-    with epoch_bar(classifier.epochs) as bar:
-
-        def on_epoch(epoch: int, history: History) -> None:
-            bar(epoch, history)
-            if curves is not None:
-                curves(epoch, history)
-
-        try:
-            classifier.fit(
-                graph,
-                dataset.x,
-                dataset.y,
-                split.train,
-                split.val if split.val.numel() else None,
-                class_names=class_names_of(dataset.class_names, dataset.y.dim()),
-                on_epoch=on_epoch,
-                checkpoint=checkpoint,
-            )
-        except KeyboardInterrupt:
-            if checkpoint is not None and checkpoint.path.exists():
-                click.echo(f"the same command resumes from {checkpoint.path}", err=True)
-            raise
-
-
-def train_in_batches(request: TrainRequest, batches: Batches) -> dict[str, Any] | None:
+def train_in_batches(request: TrainRequest, batches: scale.Batches) -> dict[str, Any] | None:
     r"""Trains in batches, in this process or with the others of torchrun, and saves the model; the
     facts to print, on the first process only.
-
-    :obj:`batches`: how batches are made.
     """
-    under_torchrun = "RANK" in os.environ
-    processes = _one_job(request.state) if under_torchrun else nullcontext(None)
-    with num_threads(request.threads), processes as job:
+    with num_threads(request.threads), ExitStack() as stack:
+        job = None
+        if "RANK" in os.environ:  # started by torchrun
+            stack.enter_context(report_failures(request.state))
+            job = stack.enter_context(scale.joined_job())
         source, origin = _read(request)
         spec = request.spec(origin)
         first = job is None or job.is_first
         run = f"{spec.key}-{batches.key}-{1 if job is None else job.size}"
         checkpoint = request.checkpoint(run, announce=first)
         classifier = classifier_of(spec)
-        with _first_bar(classifier.epochs, first) as on_epoch:
-            fit_batches(
+        with epoch_bar(classifier.epochs, shown=first) as on_epoch:
+            scale.fit_batches(
                 classifier, source, batches, job=job, on_epoch=on_epoch, checkpoint=checkpoint
             )
         if not first:
@@ -192,38 +156,28 @@ def train_in_batches(request: TrainRequest, batches: Batches) -> dict[str, Any] 
         if source.whole is not None:
             x, graph = source.whole
             maxness = classifier.maxness(graph, x)
-        facts = training_facts(classifier, exact_scores(classifier, source), maxness)
         about = {"batches": asdict(batches)}
-        return _finish(
-            request, spec, origin["split_name"], classifier, checkpoint, facts | about, about
-        )
+        facts = training_facts(classifier, scale.exact_scores(classifier, source), maxness) | about
+        return _finish(request, spec, origin["split_name"], classifier, checkpoint, facts, about)
 
 
-def _read(request: TrainRequest) -> tuple[Source, dict[str, Any]]:
+def _read(request: TrainRequest) -> tuple[scale.Source, dict[str, Any]]:
     r"""The graph, and the facts that identify it."""
-    if is_graph_folder(request.source):
-        folder = open_folder(request.source)
-        if request.scheme is not None:
-            raise DataError("a graph folder holds its own split: leave out --split")
-        source = Source.of_folder(folder, scratch=request.out.parent)
-        return source, {
-            "data": folder.manifest.name,
-            "data_hash": folder.manifest.fingerprint[:20],
-            "split": "folder",
-            "split_seed": 0,
-            "split_hash": split_hash(source.split),
-            "split_name": "folder",
-        }
-    dataset = request.load()
-    scheme = request.scheme or default_scheme(dataset)
-    split = make_split(dataset, scheme, request.split_seed)
-    return Source.of_dataset(dataset, split), {
-        "data": dataset.name,
-        "data_hash": fingerprint(dataset)[:20],
-        "split": without_folder(scheme),
-        "split_seed": request.split_seed,
-        "split_hash": split_hash(split),
-        "split_name": split.name,
+    if not scale.is_graph_folder(request.source):
+        dataset = request.load()
+        split, origin = split_origin(dataset, request.scheme, request.split_seed)
+        return scale.Source.of_dataset(dataset, split), {"data": dataset.name, **origin}
+    folder = scale.open_folder(request.source)
+    if request.scheme is not None:
+        raise DataError("a graph folder holds its own split: leave out --split")
+    source = scale.Source.of_folder(folder, scratch=request.out.parent)
+    return source, {
+        "data": folder.manifest.name,
+        "data_hash": folder.manifest.fingerprint[:20],
+        "split": "folder",
+        "split_seed": 0,
+        "split_hash": split_hash(source.split),
+        "split_name": "folder",
     }
 
 
@@ -231,25 +185,29 @@ def train_on_ranks(request: TrainRequest) -> dict[str, Any] | None:
     r"""Trains on a graph of which each rank holds a part, and saves the model; the facts to print,
     on the first rank only.
     """
-    with num_threads(request.threads), _one_job(request.state) as job:
-        part = open_part(_parts_folder(request, job), job)
+    with num_threads(request.threads), report_failures(request.state), scale.joined_job() as job:
+        part = scale.open_part(_parts_folder(request, job), job)
         origin = part.manifest.origin
         spec = request.spec({"data": part.manifest.data, **origin})
         run = f"{spec.key}-{part.manifest.parts}-{part.manifest.method}"
         checkpoint = request.checkpoint(run, announce=job.is_first)
         classifier = classifier_of(spec)
-        with _first_bar(classifier.epochs, job.is_first) as on_epoch:
-            scores = fit_parts(classifier, part, job, on_epoch=on_epoch, checkpoint=checkpoint)
-        facts = training_facts(classifier, scores, _maxness_of_ranks(classifier, part))
+        with epoch_bar(classifier.epochs, shown=job.is_first) as on_epoch:
+            scores = scale.fit_parts(
+                classifier, part, job, on_epoch=on_epoch, checkpoint=checkpoint
+            )
+        sample = part.sample("train", scale=classifier.scale)
+        maxness = classifier.model_.maxness(sample.x, part.graph)  # every rank contributes
         if not job.is_first:
             return None
-        facts["processes"] = part.manifest.parts
+        arrays = {name: value.numpy() for name, value in maxness.items()}
+        facts = training_facts(classifier, scores, arrays) | {"processes": part.manifest.parts}
         return _finish(request, spec, origin["split_name"], classifier, checkpoint, facts)
 
 
-def _parts_folder(request: TrainRequest, job: Job) -> Path:
+def _parts_folder(request: TrainRequest, job: scale.Job) -> Path:
     r"""The folder of parts: the one given, or one that the first rank makes beside the model."""
-    if is_partition(request.source):
+    if scale.is_partition(request.source):
         return Path(request.source)
     folder = request.out.with_name(f"{request.out.name}.parts")
     if job.is_first:
@@ -259,13 +217,6 @@ def _parts_folder(request: TrainRequest, job: Job) -> Path:
     return folder
 
 
-def _maxness_of_ranks(classifier: NodeClassifier, part: Part) -> dict[str, np.ndarray]:
-    r"""The maxness of each layer, to which every rank contributes."""
-    sample = part.sample("train", scale=classifier.scale)
-    found = classifier.model_.maxness(sample.x, part.graph)
-    return {name: value.numpy() for name, value in found.items()}
-
-
 def training_facts(
     classifier: NodeClassifier,
     scores: Mapping[str, float | None],
@@ -273,10 +224,7 @@ def training_facts(
 ) -> dict[str, Any]:
     r"""Scores in percent, learned parameters and times.
 
-    Args:
-        classifier (NodeClassifier): The trained classifier.
-        scores (mapping): In :math:`[0, 1]`, for :obj:`"train"`, :obj:`"val"` and :obj:`"test"`.
-        maxness (mapping): Of each layer, per channel.
+    :obj:`scores`: in :math:`[0, 1]`, by role. :obj:`maxness`: of each layer, per channel.
     """
     model, history = classifier.model_, classifier.history_
     return {
@@ -315,36 +263,18 @@ def _finish(
 
 
 @contextmanager
-def _first_bar(epochs: int, first: bool) -> Iterator[OnEpoch]:
-    r"""A progress bar on the first process, and a function that does nothing on the others."""
-    if not first:
-        yield lambda epoch, history: None
-        return
-    with epoch_bar(epochs) as bar:
-        yield bar
-
-
-@contextmanager
-def _one_job(state: Path) -> Iterator[Job]:
-    r"""The processes that torchrun has started."""
-    with report_failures(state), joined_job() as job:
-        yield job
-
-
-@contextmanager
 def report_failures(state: Path) -> Iterator[None]:
-    r"""Ends with one clear line when another rank, or the launcher, ends the job.
-
-    :obj:`state`: the file of the checkpoint.
+    r"""Ends with one clear line, which names the checkpoint :obj:`state` if there is one, when
+    another rank, or the launcher, ends the job.
     """
 
     def stopped(*_: object) -> None:
-        raise RankError("stopped by the launcher, as it does when another rank has ended")
+        raise scale.RankError("stopped by the launcher, as it does when another rank has ended")
 
     before = signal.signal(signal.SIGTERM, stopped)
     try:
         yield
-    except RankError as error:
+    except scale.RankError as error:
         # The launcher also stops a rank that has noticed the failure itself: report first.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         hint = f"resumes from {state}" if state.exists() else "starts over"

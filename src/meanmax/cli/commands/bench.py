@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from meanmax.study.bench import AMAZON_FILE, BenchSettings
 
 DEFAULTS = BenchSettings(threads=min(2, os.cpu_count() or 1))
 PASSES = ("forward", "forward+backward")
-LAYER_WIDTH = 150
 GIB = 1 << 30
 
 Column = tuple[str, str, str]
@@ -43,36 +43,24 @@ LAYER_COLUMNS: tuple[Column, ...] = (
 )
 
 
+def _setting(name: str, kind: Any, text: str) -> Callable[[options.F], options.F]:
+    default = getattr(DEFAULTS, name.replace("-", "_"))
+    return click.option(f"--{name}", type=kind, default=default, help=text)
+
+
 @click.command()
-@click.option("--nodes", type=options.POSITIVE, default=DEFAULTS.nodes, help="Nodes of the graph.")
-@click.option(
-    "--edges",
-    type=options.POSITIVE,
-    default=DEFAULTS.edges,
-    help="Edges of the graph, with self-loops.",
+@_setting("nodes", options.POSITIVE, "Nodes of the graph.")
+@_setting("edges", options.POSITIVE, "Edges of the graph, with self-loops.")
+@_setting("channels", options.POSITIVE, "Feature channels.")
+@_setting("dtype", click.Choice(["float32", "float64"]), "Type of the features.")
+@_setting("repeats", options.POSITIVE, "Rounds of timing.")
+@_setting(
+    "budget",
+    click.FloatRange(min=0.0),
+    "Seconds of timed calls after which a competitor leaves the rounds (after at least 3).",
 )
-@click.option(
-    "--channels", type=options.POSITIVE, default=DEFAULTS.channels, help="Feature channels."
-)
-@click.option(
-    "--dtype",
-    type=click.Choice(["float32", "float64"]),
-    default=DEFAULTS.dtype,
-    help="Type of the features.",
-)
-@click.option(
-    "--repeats", type=options.POSITIVE, default=DEFAULTS.repeats, help="Rounds of timing."
-)
-@click.option(
-    "--budget",
-    type=click.FloatRange(min=0.0),
-    default=DEFAULTS.budget,
-    help="Seconds of timed calls after which a competitor leaves the rounds (after at least 3).",
-)
-@click.option(
-    "--threads", type=options.POSITIVE, default=DEFAULTS.threads, help="Threads to compute on."
-)
-@click.option("--seed", type=int, default=DEFAULTS.seed, help="Seed of graph and features.")
+@_setting("threads", options.POSITIVE, "Threads to compute on.")
+@_setting("seed", click.INT, "Seed of graph and features.")
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False),
@@ -81,12 +69,7 @@ LAYER_COLUMNS: tuple[Column, ...] = (
     help=f"Folder of {AMAZON_FILE}; without it only the generated graph is timed.",
 )
 @click.option("--sweep", is_flag=True, help="Also time growing numbers of edges and channels.")
-@click.option(
-    "--max-edges",
-    type=options.POSITIVE,
-    default=DEFAULTS.max_edges,
-    help="Largest size of the sweep.",
-)
+@_setting("max-edges", options.POSITIVE, "Largest size of the sweep.")
 @click.option(
     "--layers",
     is_flag=True,
@@ -101,8 +84,8 @@ LAYER_COLUMNS: tuple[Column, ...] = (
 )
 @click.option(
     "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("bench-results"),
+    type=options.FOLDER,
+    default="bench-results",
     help="Folder for bench.json, bench.png and bench.svg, or layers.json.",
 )
 @options.as_json
@@ -136,7 +119,7 @@ def bench(out: Path, print_json: bool, layers: bool, **settings: Any) -> None:
     if print_json:
         click.echo(as_json(result))
     elif layers:
-        print_out(*layer_tables(result), width=LAYER_WIDTH)
+        print_out(*layer_tables(result), width=150)
     else:
         print_out(*tables(result))
     click.echo(f"written: {', '.join(str(path) for path in written)}", err=True)
@@ -148,8 +131,11 @@ def tables(result: dict[str, Any]) -> list[Grid | str]:
     r"""The machine, a table for each graph and pass, the sweep, the cold start and notes."""
     labels = {row["competitor"]: row["label"] for g in result["graphs"] for row in g["results"]}
     parts: list[Grid | str] = [_machine(result)]
-    for graph in result["graphs"]:
-        parts += [_graph_table(graph, key, labels) for key in PASSES]
+    for graph, key in product(result["graphs"], PASSES):
+        floor = graph["floor"][key]["competitor"]
+        title = f"{graph['name']}: {key}, {_size(graph)}"
+        caption = f"floor: {labels[floor] if floor else 'not measured'}"
+        parts.append(_timings(title, "competitor", _rows(graph, key), COLUMNS, caption))
     for series in (result["sweep"] or {}).values():
         parts += [_sweep_table(series, key) for key in PASSES if series]
     if result["cold"] is not None and result["cold"]["error"] is None:
@@ -184,32 +170,15 @@ def _machine(result: dict[str, Any]) -> str:
 
 
 def _timings(
-    title: str,
-    what: str,
-    rows: Sequence[dict[str, Any]],
-    columns: Sequence[Column],
-    caption: str = "",
+    title: str, what: str, rows: list[dict[str, Any]], columns: Sequence[Column], caption: str = ""
 ) -> Grid:
-    empty = [""] * (len(columns) - 1)
-    cells = [
-        [row["label"], "failed", *empty]
-        if row["error"] is not None
-        else [row["label"], *(decimal(row[name], form) for name, _, form in columns)]
-        for row in rows
-    ]
+    cells = []
+    for row in rows:
+        numbers = [decimal(row[name], form) for name, _, form in columns]
+        failed = ["failed", *[""] * (len(columns) - 1)]
+        cells.append([row["label"], *(numbers if row["error"] is None else failed)])
     headings = [what, *(heading for _, heading, _ in columns)]
     return Grid(title, headings, cells, left=[what], caption=caption)
-
-
-def _graph_table(graph: dict[str, Any], key: str, labels: dict[str, str]) -> Grid:
-    floor = graph["floor"][key]["competitor"]
-    return _timings(
-        f"{graph['name']}: {key}, {_size(graph)}",
-        "competitor",
-        _rows(graph, key),
-        COLUMNS,
-        caption=f"floor: {labels[floor] if floor else 'not measured'}",
-    )
 
 
 def _sweep_table(series: list[dict[str, Any]], key: str) -> Grid:
@@ -241,17 +210,11 @@ def _cold_table(cold: dict[str, Any], labels: dict[str, str]) -> Grid:
 
 
 def _memory_table(rows: list[dict[str, Any]]) -> Grid:
-    cells = [
-        [
-            row["layer"],
-            row["aggr"],
-            f"{row['num_nodes']:,}",
-            f"{row['num_edges']:,}",
-            decimal(row["peak_mb"], ".1f"),
-            decimal(row["ratio_to_linear"]),
-        ]
-        for row in rows
-    ]
+    cells = []
+    for row in rows:
+        sizes = [f"{row['num_nodes']:,}", f"{row['num_edges']:,}"]
+        peak, ratio = decimal(row["peak_mb"], ".1f"), decimal(row["ratio_to_linear"])
+        cells.append([row["layer"], row["aggr"], *sizes, peak, ratio])
     headings = ["layer", "aggregator", "nodes", "edges", "peak MB", "× linear"]
     title = "peak memory of a layer, forward and backward"
     return Grid(title, headings, cells, left=["layer", "aggregator"])
@@ -262,16 +225,13 @@ def _rows(graph: dict[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 def _size(graph: dict[str, Any]) -> str:
-    return (
-        f"{graph['num_nodes']:,} nodes, {graph['num_edges']:,} edges, {graph['channels']} channels"
-    )
+    nodes, edges = graph["num_nodes"], graph["num_edges"]
+    return f"{nodes:,} nodes, {edges:,} edges, {graph['channels']} channels"
 
 
 @click.command(hidden=True)
 @click.option("--nodes", type=options.POSITIVE, default=500_000, help="Nodes of the graph.")
-@click.option(
-    "--edges", type=options.POSITIVE, default=10_000_000, help="About how many edges it has."
-)
+@click.option("--edges", type=options.POSITIVE, default=10_000_000, help="About how many edges.")
 @click.option("--channels", type=options.POSITIVE, default=32, help="Channels of all layers.")
 @click.option("--directed", is_flag=True, help="Draw directed edges.")
 @click.option("--backbone", default="gcn", help="The layers.")
@@ -301,14 +261,13 @@ def bench_large(
     edges: int,
     channels: int,
     directed: bool,
-    backbone: str,
     names: str,
     limit: float,
     memory: float,
-    threads: int,
     seed: int,
     what: str,
     place: Path,
+    **case: Any,
 ) -> None:
     r"""Time two layers on a large generated graph. A JSON line for each aggregator: seconds, and
     private memory at its peak; inference keeps a limit of data (RLIMIT_DATA).
@@ -321,17 +280,9 @@ def bench_large(
         folder = Path(made) / "graph"
         try:
             generate_folder(folder, nodes, edges, channels=channels, directed=directed, seed=seed)
+            case |= {"limit": int(limit * GIB), "memory": int(memory * GIB)}
             for name in names.split(","):
-                case = LargeCase(
-                    str(folder),
-                    name,
-                    backbone,
-                    channels,
-                    limit=int(limit * GIB),
-                    memory=int(memory * GIB),
-                    threads=threads,
-                    seed=seed,
-                )
-                click.echo(json.dumps(run_large(case, what)))  # type: ignore[arg-type]
+                measured = LargeCase(str(folder), name, hidden=channels, seed=seed, **case)
+                click.echo(json.dumps(run_large(measured, what)))  # type: ignore[arg-type]
         except (ChildError, GraphError, ValueError, OSError) as error:
             raise click.ClickException(str(error)) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,14 @@ import click
 
 from meanmax.cli import options
 from meanmax.cli.commands.report import making_page
-from meanmax.cli.progress import load_dataset, run_missing
-from meanmax.cli.tables import Grid, decimal, mean_std, print_out
+from meanmax.cli.progress import checked_tasks, load_planned, run_missing
+from meanmax.cli.tables import Grid, decimal, mean_std, print_out, with_interval
 from meanmax.data.files import write_text
 from meanmax.study.report.page import write_report
 from meanmax.study.runs.machine import revision_notes
-from meanmax.study.runs.plan import Plan, check_methods, check_splits, reference
+from meanmax.study.runs.plan import settings_text
 from meanmax.study.runs.row import Row
-from meanmax.study.runs.run_missing import Workers
-from meanmax.study.stats.cells import Selected, without_folder
+from meanmax.study.stats.cells import Selected
 from meanmax.study.stats.comparison import Comparison, Line
 from meanmax.study.stats.comparison import compare as compare_rows
 from meanmax.study.store.exports import export_rows
@@ -43,14 +43,9 @@ HOW_TO_READ = (
 @options.scheme
 @options.settings
 @options.overrides
-@options.workers
+@options.runs
 @options.artefacts
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path(DEFAULT_STORE),
-    help="Folder for the runs, the table and the page.",
-)
+@options.out(options.FOLDER, "Folder for the runs, the table and the page.", default=DEFAULT_STORE)
 @click.option(
     "--tsne",
     is_flag=True,
@@ -59,23 +54,7 @@ HOW_TO_READ = (
 )
 @options.as_json
 def compare(
-    source: str,
-    data_dir: Path | None,
-    directed: bool,
-    backbone: str,
-    aggrs: list[str],
-    splits: int,
-    scheme: str | None,
-    settings_name: str,
-    pairs: tuple[str, ...],
-    jobs: int | None,
-    threads: int,
-    engine: str,
-    retry_failed: bool,
-    artefacts: bool,
-    out: Path,
-    tsne: bool,
-    print_json: bool,
+    aggrs: list[str], runs: dict[str, Any], out: Path, tsne: bool, print_json: bool, **planned: Any
 ) -> None:
     r"""Train a model with each aggregator on the same splits, and say what the evidence supports.
 
@@ -83,26 +62,18 @@ def compare(
     resumes.
     """
     aggrs = aggrs if "none" in aggrs else ["none", *aggrs]
-    overrides = options.parsed(pairs)
     with options.clear_errors():
-        dataset = load_dataset(source, data_dir, directed)
-        data = reference(source, data_dir, directed)
-        plan = Plan(data, [backbone], aggrs, range(splits), settings_name, scheme, overrides)
-        tasks = plan.tasks(dataset)
-        check_splits(tasks, dataset)
-        check_methods(tasks, dataset)
-        workers = Workers(jobs, threads, engine)
-        rows = run_missing(out, tasks, workers, retry_failed=retry_failed, artefacts=artefacts)
+        dataset, plan = load_planned(aggrs=aggrs, **planned)
+        rows = run_missing(out, checked_tasks(plan, dataset), **runs)
         metric = "accuracy" if dataset.task == "multiclass" else "micro-F1"
-        selected = Selected(rows, revision_notes(rows))
-        result = compare_rows(selected, backbone, aggrs, data=plan.name_of(dataset), name=metric)
-        described = _described(settings_name, overrides, scheme)
+        selected, named = Selected(rows, revision_notes(rows)), plan.name_of(dataset)
+        result = compare_rows(selected, planned["backbone"], aggrs, data=named, name=metric)
+        described = settings_text(plan.settings_name, plan.overrides, plan.scheme)
         files = write_comparison(result, rows, out, described)
         with making_page(tsne):
+            shown = {"datasets": [dataset], "data_dir": planned["data_dir"], "tsne": tsne}
             known = {frozenset(row.key for row in rows): result}
-            page = write_report(
-                out, datasets=[dataset], data_dir=data_dir, tsne=tsne, comparisons=known
-            )
+            page = write_report(out, comparisons=known, **shown)
     if print_json:
         click.echo(json.dumps(result.as_dict(), indent=1, allow_nan=False))
     else:
@@ -112,9 +83,7 @@ def compare(
         for line in result.lines:
             for error in line.errors:
                 click.echo(f"{line.aggr}: {error}")
-        click.echo(f"\n{result.verdict}")
-        for note in result.notes:
-            click.echo(note)
+        click.echo("\n".join(["", result.verdict, *result.notes]))
         if unused := plan.without_effect(dataset):
             click.echo(f"No effect on these methods: {', '.join(unused)}.")
         click.echo(f"\nWritten: {', '.join(str(path) for path in files)}")
@@ -139,7 +108,7 @@ def write_comparison(
 ) -> list[Path]:
     r"""Writes the table as Markdown and JSON, and its rows; returns the files."""
     parts = ("compare", result.data, result.backbone, settings)
-    stem = "-".join(_in_a_file_name(part) for part in parts)
+    stem = "-".join(re.sub(r"[^\w=.-]", "_", part)[:80] for part in parts)
     paths = [folder / f"{stem}.{suffix}" for suffix in ("md", "json", "jsonl")]
     grid = comparison_grid(result, settings).markdown()
     facts = {"settings": settings, **result.as_dict()}
@@ -151,16 +120,11 @@ def write_comparison(
     return paths
 
 
-def _in_a_file_name(text: str) -> str:
-    return "".join(mark if mark.isalnum() or mark in "-_=." else "_" for mark in text)[:80]
-
-
 def _cells(line: Line) -> list[str]:
     difference = p = "–"
     if line.paired is not None:
-        difference = f"{line.paired.difference:+.2f}"
-        if math.isfinite(line.paired.low):
-            difference += f" [{line.paired.low:+.2f}, {line.paired.high:+.2f}]"
+        pair = line.paired
+        difference = with_interval(pair.difference, pair.low, pair.high)
         p = decimal(line.adjusted_p, ".2g")
     learned = []
     for name, (mean, low, high) in line.learned.items():
@@ -177,9 +141,3 @@ def _cells(line: Line) -> list[str]:
         decimal(line.maxness),
         decimal(line.seconds, ".1f") + star,
     ]
-
-
-def _described(settings_name: str, overrides: dict[str, Any], scheme: str | None) -> str:
-    changed = [f"{name}={value}" for name, value in overrides.items()]
-    changed += [] if scheme is None else [f"splits {without_folder(scheme)}"]
-    return ", ".join([Path(settings_name).name, *changed])

@@ -15,27 +15,19 @@ from rich.table import Table
 from meanmax.cli import options
 from meanmax.cli.commands.partition import CUTS, cut_graph
 from meanmax.cli.progress import data_bars, load_dataset
-from meanmax.cli.tables import Grid, count, print_out
+from meanmax.cli.tables import Grid, count, print_result
 from meanmax.data import CATALOG, DataError
 
 if TYPE_CHECKING:
     from meanmax.data import Dataset, Statistics
     from meanmax.data.readers import DataProblem
 
-STATISTICS = {
-    "nodes": "nodes",
-    "edges": "edges",
+LABELS = {
     "self_loops": "self-loops",
-    "features": "features",
-    "classes": "classes",
-    "graphs": "graphs",
     "labelled": "labelled nodes",
     "mean_degree": "mean degree",
     "max_degree": "largest degree",
-    "homophily": "homophily",
-    "components": "components",
     "isolated": "isolated nodes",
-    "directed": "directed",
 }
 
 
@@ -59,10 +51,7 @@ def list_sets(data_dir: Path | None, print_json: bool) -> None:
         }
         for entry in CATALOG.values()
     ]
-    if print_json:
-        click.echo(json.dumps(rows, indent=1))
-    else:
-        print_out(_list_table(rows))
+    print_result(print_json, rows, _list_table(rows))
 
 
 @data.command()
@@ -80,11 +69,8 @@ def show(name_or_path: str, data_dir: Path | None, directed: bool, print_json: b
     entry = CATALOG.get(name_or_path)
     facts = _facts(name_or_path, dataset)
     paper = entry.paper._asdict() if entry and entry.paper else None
-    if print_json:
-        shown = {**facts, "statistics": dataclasses.asdict(counted), "paper": paper}
-        click.echo(json.dumps(shown, indent=1))
-    else:
-        print_out(_statistics_table(facts, counted, paper))
+    shown = {**facts, "statistics": dataclasses.asdict(counted), "paper": paper}
+    print_result(print_json, shown, _statistics_table(facts, counted, paper))
 
 
 @data.command()
@@ -155,8 +141,7 @@ def pack(
     scheme: str | None,
     split_seed: int,
     force: bool,
-    data_dir: Path | None,
-    directed: bool,
+    **place: Any,
 ) -> None:
     r"""Write a graph to a FOLDER of arrays that are read from disk as they are needed.
 
@@ -168,7 +153,7 @@ def pack(
     from meanmax.scale import write_folder
 
     with options.clear_errors(ValueError):
-        dataset = load_dataset(name_or_path, data_dir, directed)
+        dataset = load_dataset(name_or_path, **place)
         split = make_split(dataset, scheme or default_scheme(dataset), split_seed)
         part = None if parts is None else cut_graph(dataset, parts, cut)
         facts = write_folder(folder, dataset, part=part, split=split, overwrite=force).manifest
@@ -208,8 +193,8 @@ def _statistics_table(
     facts: dict[str, Any], counted: Statistics, paper: dict[str, int] | None
 ) -> Group:
     rows = [
-        [label, _cell(getattr(counted, key)), *([_cell(paper.get(key, ""))] if paper else [])]
-        for key, label in STATISTICS.items()
+        [LABELS.get(key, key), _cell(value), *([_cell(paper.get(key, ""))] if paper else [])]
+        for key, value in vars(counted).items()
     ]
     headings = ["", "here", *(["paper"] if paper else [])]
     lines = [f"{key}: {facts[key]}" for key in ("licence", "source") if facts[key]]

@@ -3,6 +3,7 @@ r"""The command :obj:`meanmax figure`."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -39,20 +40,13 @@ DEFAULT_OUT = "meanmax-figures"
 )
 @options.backbones
 @options.paper_aggrs
-@click.option(
-    "--settings",
-    "settings_name",
-    type=click.Choice(NAMES),
-    help="Settings file of the runs. [default: published if there are such runs, else what most "
-    "runs have]",
+@options.settings_of(
+    click.Choice(NAMES),
+    "Settings file of the runs. [default: published if there are such runs, else what most runs "
+    "have]",
 )
 @options.overrides
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path(DEFAULT_OUT),
-    help="Folder for the files.",
-)
+@options.out(options.FOLDER, "Folder for the files.", default=DEFAULT_OUT)
 @click.option(
     "--format",
     "formats",
@@ -66,16 +60,14 @@ def figure(
     name: str | None,
     listed: bool,
     store: Path,
-    data: tuple[str, ...],
     backbones: list[str] | None,
     aggrs: list[str],
-    settings_name: str | None,
-    pairs: tuple[str, ...],
     out: Path,
     formats: list[str],
     dpi: int,
     data_dir: Path | None,
     silent: bool = False,
+    **shown: Any,
 ) -> None:
     r"""Draw a figure, or all of them, from stored runs.
 
@@ -83,24 +75,32 @@ def figure(
     figure that the stored runs allow.
     """
     if listed:
-        listed_figures = [[name, kind.what] for name, kind in FIGURES.items()]
-        print_out(Grid("", ["figure", "shows"], listed_figures, left=["figure", "shows"]))
+        headings, rows = ["figure", "shows"], [[name, kind.what] for name, kind in FIGURES.items()]
+        print_out(Grid("", headings, rows, left=headings))
         return
     if name is None:
         raise click.UsageError(f"name a figure: {', '.join(FIGURES)}, or 'all'.")
     request = FigureRequest(
-        data=data,
         backbones=tuple(backbones or ()),
         aggrs=tuple(aggrs),
-        settings_name=settings_name,
-        overrides=options.parsed(pairs),
         labels=LabelSource(data_dir=data_dir),
+        **shown,
     )
     chosen = list(FIGURES) if name == "all" else [name]
     with options.clear_errors():
         needed = any(FIGURES[one].needs_runs for one in chosen)
         evidence = Evidence.of(store) if needed else Evidence()
-        made, missing = _drawn(chosen, evidence, request.named(evidence), out, formats, dpi)
+        request, console = request.named(evidence), Console(stderr=True)
+        made: list[Path] = []
+        missing: dict[str, str] = {}
+        for kind in chosen:
+            for stem, one in pictures(kind, request, evidence).items():
+                try:
+                    with console.status(f"drawing {stem}"):
+                        drawn = FIGURES[kind].draw(evidence, one)
+                        made += write_figure(drawn, out, stem, formats, dpi=dpi)
+                except NothingToShow as reason:
+                    missing[stem] = str(reason)
     for path in () if silent else made:
         click.echo(path)
     summary = "\n".join(f"{stem}: {reason}" for stem, reason in missing.items())
@@ -108,28 +108,3 @@ def figure(
         raise click.ClickException(summary)
     if missing:
         click.echo(f"Not drawn:\n{summary}", err=True)
-
-
-def _drawn(
-    names: list[str],
-    evidence: Evidence,
-    request: FigureRequest,
-    out: Path,
-    formats: list[str],
-    dpi: int,
-) -> tuple[list[Path], dict[str, str]]:
-    r"""The files that were written, and the reasons why other pictures were not."""
-    made: list[Path] = []
-    missing: dict[str, str] = {}
-    console = Console(stderr=True)
-    for name in names:
-        for stem, one in pictures(name, request, evidence).items():
-            try:
-                with console.status(f"drawing {stem}"):
-                    drawn = FIGURES[name].draw(evidence, one)
-                    files = write_figure(drawn, out, stem, formats, dpi=dpi)
-            except NothingToShow as reason:
-                missing[stem] = str(reason)
-                continue
-            made += files
-    return made, missing

@@ -2,23 +2,21 @@ r"""The command :obj:`meanmax partition`."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Group
 
 from meanmax.cli import options
 from meanmax.cli.progress import load_dataset
-from meanmax.cli.tables import Grid, print_out
+from meanmax.cli.tables import Grid, print_result
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from meanmax.data import Dataset
+    from meanmax.data import Dataset, Split
     from meanmax.scale import Partition
 
 CUTS = ("metis", "blocks")
@@ -37,18 +35,16 @@ CUTS = ("metis", "blocks")
 )
 @options.scheme
 @options.split_seed
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for the parts.")
+@options.out(options.PATH, "Folder for the parts.", required=True)
 @options.as_json
 def partition(
-    source: str,
-    data_dir: Path | None,
-    directed: bool,
-    parts: int,
-    method: str,
     scheme: str | None,
     split_seed: int,
+    parts: int,
+    method: str,
     out: Path,
     print_json: bool,
+    **graph: Any,
 ) -> None:
     r"""Cut a graph into parts for several processes.
 
@@ -58,22 +54,15 @@ def partition(
     from meanmax.scale import open_folder, rank_sizes
 
     with options.clear_errors(ValueError):
-        dataset = load_dataset(source, data_dir, directed)
-        manifest = cut_once(dataset, scheme, split_seed, parts, method, out)
+        manifest = cut_once(load_dataset(**graph), scheme, split_seed, parts, method, out)
         rows = rank_sizes(open_folder(out))
-    if print_json:
-        click.echo(json.dumps({**asdict(manifest), "ranks": rows}, indent=1))
-    else:
-        print_out(_table(manifest, rows, out))
+    facts = {**asdict(manifest), "ranks": rows}
+    print_result(print_json, facts, *_table(manifest, rows, out))
 
 
 def check_source(source: str, distributed: bool, given: Sequence[str]) -> None:
-    r"""Raises a :class:`FolderError` if a folder of parts cannot be used in this way.
-
-    Args:
-        source (str): The value of :obj:`--data`.
-        distributed (bool): Whether processes train together.
-        given (sequence): Options on the command line that a partition has settled already.
+    r"""Raises a :class:`FolderError` if :obj:`--data` is a folder of parts and cannot be used: the
+    processes do not train together, or options are :obj:`given` that the partition has settled.
     """
     from meanmax.scale import FolderError, is_partition
 
@@ -98,34 +87,33 @@ def cut_graph(dataset: Dataset, parts: int, method: str) -> Tensor:
     return (assign_metis if method == "metis" else assign_blocks)(dataset.graph(), parts)
 
 
-def cut_once(
-    dataset: Dataset, scheme: str | None, seed: int, parts: int, method: str, folder: Path
-) -> Partition:
-    r"""Writes the parts of a data set to a folder unless they are in it.
-
-    Args:
-        dataset (Dataset): The data, of one graph.
-        scheme (str, optional): How to split; :obj:`None` for what fits.
-        seed (int): The seed of the split.
-        parts (int): The number of parts.
-        method (str): One of :obj:`CUTS`.
-        folder (Path): The folder. Parts of anything else in it are an error.
-    """
+def split_origin(dataset: Dataset, scheme: str | None, seed: int) -> tuple[Split, dict[str, Any]]:
+    r"""A split by a scheme, or by the one that fits, and the facts that identify data and split."""
     from meanmax.data import fingerprint, make_split
     from meanmax.data.splits import default_scheme
-    from meanmax.scale import FolderError, write_partition
     from meanmax.study.runs.row import split_hash
     from meanmax.study.stats.cells import without_folder
 
     scheme = scheme or default_scheme(dataset)
     split = make_split(dataset, scheme, seed)
-    origin: dict[str, Any] = {
+    return split, {
         "data_hash": fingerprint(dataset)[:20],
         "split": without_folder(scheme),
         "split_seed": seed,
         "split_hash": split_hash(split),
         "split_name": split.name,
     }
+
+
+def cut_once(
+    dataset: Dataset, scheme: str | None, seed: int, parts: int, method: str, folder: Path
+) -> Partition:
+    r"""Writes the parts of a data set of one graph to a folder unless they are in it. Parts of
+    anything else in the folder are an error.
+    """
+    from meanmax.scale import FolderError, write_partition
+
+    split, origin = split_origin(dataset, scheme, seed)
     if folder.is_file():
         raise FolderError(f"{folder} is a file: name a folder for the parts")
     if folder.exists():
@@ -151,7 +139,7 @@ def _same(folder: Path, origin: dict[str, Any], parts: int, method: str) -> Part
     return found
 
 
-def _table(manifest: Partition, rows: list[dict[str, Any]], folder: Path) -> Group:
+def _table(manifest: Partition, rows: list[dict[str, Any]], folder: Path) -> tuple[Grid, str]:
     share = manifest.cut_edges / max(1, manifest.num_edges)
     title = (
         f"{manifest.data} in {manifest.parts} parts by {manifest.method}: {share:.1%} of "
@@ -159,8 +147,7 @@ def _table(manifest: Partition, rows: list[dict[str, Any]], folder: Path) -> Gro
     )
     headings = ["rank", "nodes", "edges", "rows it gets per layer", "rows it sends"]
     cells = [[f"{value:,}" for value in row.values()] for row in rows]
-    return Group(
-        Grid(title, headings, cells, left=headings).for_terminal(),
+    return Grid(title, headings, cells, left=headings), (
         f"torchrun --nproc-per-node {manifest.parts} -m meanmax train --data {folder} "
-        f"--distributed --out model.zip",
+        f"--distributed --out model.zip"
     )

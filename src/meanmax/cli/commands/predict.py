@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -32,24 +32,17 @@ SUFFIXES = (".csv", ".parquet")
     help="The graph of the training, or another one with the same features; a graph folder is "
     "computed layer by layer.",
 )
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
+@options.out(
+    options.PATH,
+    f"File for the predictions, which ends with {' or '.join(SUFFIXES)}.",
     required=True,
-    help=f"File for the predictions, which ends with {' or '.join(SUFFIXES)}.",
 )
 @click.option("--all", "every_class", is_flag=True, help="Write the probability of every class.")
 @options.force
 @options.data_dir
 @options.directed
 def predict(
-    model: Path,
-    source: str,
-    out: Path,
-    every_class: bool,
-    force: bool,
-    data_dir: Path | None,
-    directed: bool,
+    model: Path, source: str, out: Path, every_class: bool, force: bool, **place: Any
 ) -> None:
     r"""Predict the classes of all nodes with a MODEL that 'meanmax train' has saved.
 
@@ -71,7 +64,7 @@ def predict(
                 dataset, known = without_graph(folder), folder.manifest.fingerprint
                 chance = predict_folder(classifier, folder, scratch=out.parent)
             else:
-                dataset, known = load_dataset(source, data_dir, directed), None
+                dataset, known = load_dataset(source, **place), None
                 chance = classifier.predict_proba(dataset.graph(), dataset.x)
         except DataError:
             raise
@@ -82,47 +75,36 @@ def predict(
     click.echo(f"{count(dataset.num_nodes, 'node')} in {out}")
     for line in _score_lines(classifier, dataset, chance, known):
         click.echo(line)
-    if classifier.about_.get("directed") and not directed:
+    if classifier.about_.get("directed") and not place["directed"]:
         click.echo("note: the model was trained with --directed", err=True)
 
 
 def prediction_columns(
     classifier: NodeClassifier, dataset: Dataset, chance: np.ndarray, *, every_class: bool
 ) -> dict[str, np.ndarray]:
-    r"""The columns of a table with a row for each node.
+    r"""The columns of a table with a row for each node, from the probabilities :obj:`chance`.
 
     The columns are :obj:`id`, the user's identifier or the node's number; :obj:`label`, the name of
-    the most probable class; and its :obj:`probability`. If nodes have several labels, there are
+    the most probable class; and its :obj:`probability`; with :obj:`every_class`, also
+    :obj:`probability_NAME` of each class. If nodes have several labels, there are
     :obj:`label_NAME`, 0 or 1, and :obj:`probability_NAME` for each.
-
-    Args:
-        classifier (NodeClassifier): The trained classifier.
-        dataset (Dataset): The data.
-        chance (ndarray): The result of :meth:`~meanmax.NodeClassifier.predict_proba`.
-        every_class (bool): Whether to add a column :obj:`probability_NAME` for each class.
     """
     ids = np.arange(dataset.num_nodes) if dataset.node_ids is None else dataset.node_ids
     columns = {"id": np.asarray(ids)}
-    chances = {
-        f"probability_{name}": chance[:, number]
-        for number, name in enumerate(classifier.class_names_)
-    }
-    if classifier.multilabel_:
-        for number, name in enumerate(classifier.class_names_):
-            columns[f"label_{name}"] = (chance[:, number] > 0.5).astype(np.int8)
-            columns[f"probability_{name}"] = chances[f"probability_{name}"]
-        return columns
-    best = chance.argmax(axis=1)
-    columns["label"] = np.array(classifier.class_names_)[best]
-    columns["probability"] = np.take_along_axis(chance, best[:, None], axis=1)[:, 0]
-    return columns | chances if every_class else columns
+    if not classifier.multilabel_:
+        columns["label"] = np.array(classifier.class_names_)[chance.argmax(axis=1)]
+        columns["probability"] = chance.max(axis=1)
+    for name, own in zip(classifier.class_names_, chance.T, strict=True):
+        if classifier.multilabel_:
+            columns[f"label_{name}"] = (own > 0.5).astype(np.int8)
+        if classifier.multilabel_ or every_class:
+            columns[f"probability_{name}"] = own
+    return columns
 
 
 def write_predictions(path: Path, columns: dict[str, np.ndarray]) -> None:
-    r"""Writes a table, completely or not at all.
-
-    :obj:`path`: a file that ends with one of :obj:`SUFFIXES`. Probabilities have six digits in csv,
-    and are float32 in parquet. :obj:`columns`: columns of equal length by name.
+    r"""Writes columns by name, completely or not at all, to a file that ends with one of
+    :obj:`SUFFIXES`. Probabilities have six digits in csv, and are float32 in parquet.
     """
     from meanmax.data.files import atomic_write
 
@@ -137,15 +119,9 @@ def write_predictions(path: Path, columns: dict[str, np.ndarray]) -> None:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows(zip(*map(_cells, columns.values()), strict=True))
+        for row in zip(*(column.tolist() for column in columns.values()), strict=True):
+            writer.writerow(f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row)
         text.detach()  # atomic_write closes it
-
-
-def _cells(values: np.ndarray) -> list[object]:
-    if values.dtype.kind == "f":
-        return [f"{value:.6g}" for value in values.tolist()]
-    listed: list[object] = values.tolist()
-    return listed
 
 
 def _score_lines(

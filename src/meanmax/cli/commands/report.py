@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import webbrowser
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -23,18 +24,9 @@ def making_page(tsne: bool) -> Status:
 
 @click.command()
 @options.stored_runs
-@click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The page, an .html file. [default: report.html beside the runs]",
-)
+@options.out(options.FILE, "The page, an .html file. [default: report.html beside the runs]")
 @click.option("--open", "show", is_flag=True, help="Open it in a browser.")
-@click.option(
-    "--settings",
-    "settings_name",
-    type=click.Choice(NAMES),
-    help="Only runs with this settings file. [default: all runs]",
-)
+@options.settings_of(click.Choice(NAMES), "Only runs with this settings file. [default: all runs]")
 @click.option("--title", help="Heading of the page. [default: the data sets]")
 @click.option(
     "--tsne",
@@ -51,14 +43,7 @@ def making_page(tsne: bool) -> Status:
 )
 @options.data_dir
 def report(
-    store: Path,
-    out: Path | None,
-    show: bool,
-    settings_name: str | None,
-    title: str | None,
-    tsne: bool,
-    sources: tuple[str, ...],
-    data_dir: Path | None,
+    store: Path, out: Path | None, show: bool, sources: tuple[str, ...], **shown: Any
 ) -> None:
     r"""Make a page of stored runs.
 
@@ -68,17 +53,9 @@ def report(
     if out is not None:
         options.check_output(out, overwrite=True, suffixes=(".html", ".htm"))
     with options.clear_errors():
-        datasets = [load_dataset(name, data_dir) for name in sources]
-        with making_page(tsne):
-            path = write_report(
-                store,
-                out,
-                title=title,
-                settings_name=settings_name,
-                datasets=datasets,
-                data_dir=data_dir,
-                tsne=tsne,
-            )
+        datasets = [load_dataset(name, shown["data_dir"]) for name in sources]
+        with making_page(shown["tsne"]):
+            path = write_report(store, out, datasets=datasets, **shown)
     click.echo(str(path))
     if show and not webbrowser.open(path.resolve().as_uri()):
         click.echo(f"No browser could be started: open {path} yourself.", err=True)

@@ -13,25 +13,15 @@ import click
 
 from meanmax.cli import options
 from meanmax.cli.commands.figure import DEFAULT_OUT, figure
-from meanmax.cli.progress import load_dataset, run_missing
-from meanmax.cli.tables import Grid, decimal, mean_std, print_out
+from meanmax.cli.progress import checked_tasks, load_dataset, run_missing
+from meanmax.cli.tables import Grid, decimal, mean_std, print_out, with_interval
 from meanmax.data import CATALOG
+from meanmax.study.paper import result_tables
 from meanmax.study.paper.reproduction import Effect, Reproduction, ablation, some_ppi
-from meanmax.study.paper.result_tables import (
-    BACKBONES,
-    SETS,
-    Cell,
-    Claim,
-    Tabled,
-    claims,
-    paper_counts,
-    paper_heading,
-    summary,
-)
+from meanmax.study.paper.result_tables import BACKBONES, SETS, Cell, Claim, Tabled, claims, summary
 from meanmax.study.report.page import write_report
-from meanmax.study.runs.plan import Task, check_methods, check_splits
+from meanmax.study.runs.plan import Task
 from meanmax.study.runs.row import Row, json_safe
-from meanmax.study.runs.run_missing import Workers
 from meanmax.study.store.exports import read_rows
 from meanmax.study.store.store import DEFAULT_STORE
 
@@ -40,13 +30,7 @@ if TYPE_CHECKING:
 
 TABLES = {"table2": [2], "table3": [3], "table4": [4], "all": [2, 3, 4]}
 WHAT = ("table1", "table2", "table3", "table4", "figures", "ablation", "all")
-MARKS = {
-    "at or above": "≥",
-    "within one std": "≈",
-    "below": "<",
-    "missing": "",
-    "no paper value": "",
-}
+MARKS = {"at or above": "≥", "within one std": "≈", "below": "<", "no paper value": ""}
 LEGEND = (
     "Ours (n) above the paper's: ≥ at or above its mean, ≈ within one of its standard deviations "
     "below, < below that."
@@ -55,13 +39,7 @@ LEGEND = (
 
 @click.command()
 @click.argument("what", type=click.Choice(WHAT))
-@click.option(
-    "--settings",
-    "settings_name",
-    type=options.SETTINGS,
-    default="published",
-    help=options.SETTINGS_HELP,
-)
+@options.settings_of(options.SETTINGS, options.SETTINGS_HELP, "published")
 @options.splits
 @click.option(
     "--data",
@@ -74,7 +52,7 @@ LEGEND = (
     "--split", "scheme", metavar="SCHEME", help=f"{options.SCHEME_HELP} [default: the paper's]"
 )
 @options.overrides
-@options.workers
+@options.runs
 @options.artefacts
 @options.stored_runs
 @options.data_dir
@@ -82,8 +60,8 @@ LEGEND = (
 @click.option(
     "--figures-dir",
     "figures",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path(DEFAULT_OUT),
+    type=options.FOLDER,
+    default=DEFAULT_OUT,
     help="Folder for the figures.",
 )
 @click.option("--markdown", is_flag=True, help="Print tables in Markdown.")
@@ -91,25 +69,18 @@ LEGEND = (
 @click.pass_context
 def reproduce(
     ctx: click.Context,
+    /,
     what: str,
-    settings_name: str,
-    splits: int,
     data: list[str] | None,
     backbones: list[str] | None,
-    aggrs: list[str],
-    scheme: str | None,
-    pairs: tuple[str, ...],
-    jobs: int | None,
-    threads: int,
-    engine: str,
-    retry_failed: bool,
-    artefacts: bool,
+    runs: dict[str, Any],
     store: Path,
     data_dir: Path | None,
     no_run: bool,
     figures: Path,
     markdown: bool,
     print_json: bool,
+    **planned: Any,
 ) -> None:
     r"""Reproduce the paper's tables, beside the paper's numbers, and its figures.
 
@@ -122,13 +93,9 @@ def reproduce(
         figures=what in ("figures", "all"),
         data=data or [],
         backbones=backbones or list(BACKBONES),
-        aggrs=aggrs,
-        splits=splits,
-        scheme=scheme,
-        settings_name=settings_name,
-        overrides=options.parsed(pairs),
         data_dir=data_dir,
         store=store if store.is_dir() and store != Path(DEFAULT_STORE) else None,
+        **planned,
     )
     _refuse_without_effect(what)
     if data and what != "all" and any(not request.sets(number) for number in request.tables):
@@ -148,14 +115,15 @@ def reproduce(
 
     with options.clear_errors():
         if what in ("table1", "all"):
-            counted = _count(data or [*SETS, some_ppi(data_dir)], data_dir)
+            from meanmax.data import statistics
+
+            names = data or [*SETS, some_ppi(data_dir)]
+            counted = {name: statistics(load_dataset(name, data_dir)) for name in names}
             found["table1"] = {name: _beside_paper(name, own) for name, own in counted.items()}
             show(counts_grid(counted))
         if what != "table1":
             if not no_run:
-                workers = Workers(jobs, threads, engine)
-                tasks = _tasks(request)
-                run_missing(store, tasks, workers, retry_failed=retry_failed, artefacts=artefacts)
+                run_missing(store, _tasks(request), **runs)
                 click.echo(f"Page: {write_report(store, data_dir=data_dir)}", err=True)
             rows = read_rows(store)
             for number in request.tables:
@@ -163,15 +131,13 @@ def reproduce(
             if request.ablation:
                 ablated = ablation(rows, request.ablation_sets(), request.splits)
                 found["ablation"] = [json_safe(effect) for effect in ablated.effects]
-                show(effects_grid(ablated.effects))
-                for note in ablated.notes:
-                    show(note)
                 commands = request.missing_in_ablation(ablated.effects)
-                _show_missing(commands, "Lines", request.splits, show)
+                show(effects_grid(ablated.effects))
+                for text in [*ablated.notes, *_missing_text(commands, "Lines", request.splits)]:
+                    show(text)
     if request.figures:
-        ctx.invoke(
-            figure, name="all", store=store, data_dir=data_dir, out=figures, silent=print_json
-        )
+        shared = {"store": store, "data_dir": data_dir, "out": figures}
+        ctx.invoke(figure, name="all", silent=print_json, **shared)
     if print_json:
         click.echo(json.dumps(found, indent=1, allow_nan=False))
 
@@ -189,10 +155,7 @@ def _tasks(request: Reproduction) -> list[Task]:
     tasks: list[Task] = []
     for plan in request.plans():
         dataset = load_dataset(plan.data.source, request.data_dir)
-        own = plan.tasks(dataset)
-        check_splits(own, dataset)
-        check_methods(own, dataset)
-        tasks += own
+        tasks += checked_tasks(plan, dataset)
         if unused := plan.without_effect(dataset):
             click.echo(f"No effect here: {', '.join(unused)}.", err=True)
     return tasks
@@ -203,15 +166,15 @@ def _table(
 ) -> dict[str, Any]:
     tabled = request.table(rows, number)
     listed = claims(number, tabled.comparisons)
+    commands = request.missing(tabled)
     show(results_grid(tabled, request.described()))
     if number == 3:
         show(clusters_grid(tabled))
     if listed:
         show(claims_grid(listed))
-    for text in (summary(listed), *tabled.notes):
+    missing = _missing_text(commands, "Cells", request.splits)
+    for text in (summary(listed), *tabled.notes, *missing):
         show(text)
-    commands = request.missing(tabled)
-    _show_missing(commands, "Cells", request.splits, show)
     return {
         "settings": request.settings_name,
         "overrides": request.overrides,
@@ -223,34 +186,25 @@ def _table(
     }
 
 
-def _show_missing(
-    commands: Sequence[str], what: str, splits: int, show: Callable[[Grid | str], None]
-) -> None:
-    if commands:
-        listing = "\n".join(f"    {command}" for command in commands)
-        show(f"{what} with fewer than {splits} runs are filled by:\n\n{listing}\n")
-
-
-def _count(names: Sequence[str], data_dir: Path | None) -> dict[str, Statistics]:
-    from meanmax.data import statistics
-
-    return {name: statistics(load_dataset(name, data_dir)) for name in names}
+def _missing_text(commands: Sequence[str], what: str, splits: int) -> list[str]:
+    listing = "\n".join(f"    {command}" for command in commands)
+    text = f"{what} with fewer than {splits} runs are filled by:\n\n{listing}\n"
+    return [text] if commands else []
 
 
 def _beside_paper(name: str, own: Statistics) -> dict[str, Any]:
-    paper = paper_counts("ppi" if name == "ppi-go" else name)
+    paper = result_tables.paper_counts("ppi" if name == "ppi-go" else name)
     return {"ours": asdict(own), "paper": None if paper is None else paper._asdict()}
 
 
 def results_grid(tabled: Tabled, settings: str) -> Grid:
     r"""Methods down, data sets across; our number above the paper's."""
-    heading = paper_heading(tabled.number)
+    heading = result_tables.paper_heading(tabled.number)
     data = list(dict.fromkeys(cell.data for cell in tabled.cells))
-    methods = dict.fromkeys((cell.backbone, cell.aggr) for cell in tabled.cells)
-    rows = []
-    for backbone, aggr in methods:
-        own = [cell for cell in tabled.cells if (cell.backbone, cell.aggr) == (backbone, aggr)]
-        rows.append([_method(backbone, aggr), *(_cell(cell) for cell in own)])
+    methods: dict[str, list[str]] = {}
+    for cell in tabled.cells:
+        methods.setdefault(_method(cell), []).append(_cell(cell))
+    rows = [[method, *cells] for method, cells in methods.items()]
     title = f"Table {tabled.number}: {heading.task}, {heading.metric}; settings {settings}"
     return Grid(title, ["method", *data], rows, left=["method"], caption=LEGEND, lines=True)
 
@@ -258,12 +212,7 @@ def results_grid(tabled: Tabled, settings: str) -> Grid:
 def clusters_grid(tabled: Tabled) -> Grid:
     r"""Our own columns beside Table 3: clusters of the hidden embedding."""
     rows = [
-        [
-            cell.data,
-            _method(cell.backbone, cell.aggr),
-            str(cell.n),
-            *(f"{value:.1f}" for value in cell.extra.values()),
-        ]
+        [cell.data, _method(cell), str(cell.n), *(f"{value:.1f}" for value in cell.extra.values())]
         for cell in tabled.cells
         if cell.n and all(math.isfinite(value) for value in cell.extra.values())
     ]
@@ -278,18 +227,10 @@ def claims_grid(listed: Sequence[Claim]) -> Grid:
     rows = []
     for claim in listed:
         pair = claim.paired
-        rows.append(
-            [
-                claim.data,
-                _method(claim.backbone, claim.aggr),
-                str(pair.n),
-                f"{pair.difference:+.2f}",
-                "–" if math.isnan(pair.low) else f"{pair.low:+.2f} to {pair.high:+.2f}",
-                decimal(claim.adjusted_p, ".2g"),
-                decimal(claim.paper, "+.2f"),
-                claim.holds,
-            ]
-        )
+        interval = "–" if math.isnan(pair.low) else f"{pair.low:+.2f} to {pair.high:+.2f}"
+        p, paper = decimal(claim.adjusted_p, ".2g"), decimal(claim.paper, "+.2f")
+        numbers = [str(pair.n), f"{pair.difference:+.2f}", interval, p, paper]
+        rows.append([claim.data, _method(claim), *numbers, claim.holds])
     title = "Aggregator − baseline, in points, paired over splits"
     caption = "p: Wilcoxon, Holm-adjusted among the aggregators of one backbone and data set."
     return Grid(title, headings, rows, left=["data", "method", "verdict"], caption=caption)
@@ -337,19 +278,16 @@ def effects_grid(effects: Sequence[Effect]) -> Grid:
 def _effect(effect: Effect) -> list[str]:
     if effect.n == 0:
         return ["missing", "", "", ""]
-    difference = decimal(effect.difference, "+.2f", "")
-    if not math.isnan(effect.low):
-        difference += f" [{effect.low:+.2f}, {effect.high:+.2f}]"
     return [
         f"{mean_std(effect.mean, effect.std)} ({effect.n})",
         f"{effect.val_mean:.2f}",
-        difference,
+        with_interval(effect.difference, effect.low, effect.high),
         decimal(effect.learned, missing=""),
     ]
 
 
-def _method(backbone: str, aggr: str) -> str:
-    return backbone if aggr == "none" else f"{backbone} + {aggr}"
+def _method(one: Cell | Claim) -> str:
+    return one.backbone if one.aggr == "none" else f"{one.backbone} + {one.aggr}"
 
 
 def _cell(cell: Cell) -> str:

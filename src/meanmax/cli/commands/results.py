@@ -17,15 +17,7 @@ from meanmax.cli import options
 from meanmax.cli.tables import count, decimal, mean_std, print_out
 from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.stats.cells import CellOfRows, cells, is_planned_from
-from meanmax.study.store.exports import (
-    check_curves,
-    check_export,
-    check_sources,
-    export_curves,
-    export_rows,
-    merge_source,
-    read_rows,
-)
+from meanmax.study.store import exports
 from meanmax.study.store.store import Store
 
 HEADINGS = ("backbone", "aggr", "settings", "n", "failed", "test %", "val %", "s", "learned")
@@ -116,18 +108,11 @@ def results() -> None:
 @_filter("aggr", "aggregators")
 @click.option("--settings", type=options.SETTINGS, help="Only runs with this settings file.")
 @options.as_json
-def show(
-    store: Path,
-    data: tuple[str, ...],
-    backbone: tuple[str, ...],
-    aggr: tuple[str, ...],
-    settings: str | None,
-    print_json: bool,
-) -> None:
+def show(store: Path, settings: str | None, print_json: bool, **wanted: tuple[str, ...]) -> None:
     r"""Show the results of runs, a line for each method and its settings."""
     with options.clear_errors():
-        rows: Sequence[Row] = read_rows(store)
-    for fact, names in (("data", data), ("backbone", backbone), ("aggr", aggr)):
+        rows: Sequence[Row] = exports.read_rows(store)
+    for fact, names in wanted.items():
         rows = _filtered(rows, fact, names) if names else rows
     if settings is not None:
         rows = [row for row in rows if is_planned_from(row, settings)]
@@ -142,29 +127,24 @@ def show(
 
 @results.command()
 @options.store
+@options.out(options.FILE, "File for the rows: .jsonl, .parquet or .csv.", required=True)
 @click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    required=True,
-    help="File for the rows: .jsonl, .parquet or .csv.",
-)
-@click.option(
-    "--curves",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="File for losses and scores of each epoch: .parquet.",
+    "--curves", type=options.FILE, help="File for losses and scores of each epoch: .parquet."
 )
 def export(store: Path, out: Path, curves: Path | None) -> None:
     r"""Write all runs to a file, one row for each."""
     with options.clear_errors():
-        check_export(out)
+        exports.check_export(out)
         if curves is not None:
-            check_curves(curves)
+            exports.check_curves(curves)
         kept = Store(store, create=False)
         rows = kept.rows()
-        export_rows(rows, out)
+        exports.export_rows(rows, out)
         click.echo(f"{out}: {count(len(rows), 'run')}")
         if curves is not None:
-            click.echo(f"{curves}: curves of {count(export_curves(kept, rows, curves), 'run')}")
+            click.echo(
+                f"{curves}: curves of {count(exports.export_curves(kept, rows, curves), 'run')}"
+            )
 
 
 @results.command()
@@ -177,10 +157,10 @@ def merge(sources: tuple[Path, ...], store: Path) -> None:
     too.
     """
     with options.clear_errors():
-        check_sources(store, sources)
+        exports.check_sources(store, sources)
         kept = Store(store)
         for source in sources:
-            new = merge_source(kept, source)
+            new = exports.merge_source(kept, source)
             click.echo(f"{source}: {count(new, 'new run')}")
 
 

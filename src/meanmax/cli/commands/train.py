@@ -2,8 +2,6 @@ r"""The command :obj:`meanmax train`."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import click
@@ -11,7 +9,7 @@ import click
 from meanmax.cli import options
 from meanmax.cli.commands.partition import CUTS, check_source
 from meanmax.cli.progress import learned_texts
-from meanmax.cli.tables import Grid, decimal, print_out
+from meanmax.cli.tables import Grid, decimal, print_result
 
 
 class Fanout(click.ParamType):  # type: ignore[type-arg]
@@ -35,10 +33,7 @@ class Fanout(click.ParamType):  # type: ignore[type-arg]
 @options.graph
 @options.backbone
 @click.option(
-    "--aggr",
-    type=options.AGGR,
-    default="softmax",
-    help="Aggregator; 'none' is the backbone's own.",
+    "--aggr", type=options.AGGR, default="softmax", help="Aggregator; 'none' is the backbone's own."
 )
 @options.scheme
 @options.split_seed
@@ -46,12 +41,7 @@ class Fanout(click.ParamType):  # type: ignore[type-arg]
 @options.settings
 @options.overrides
 @options.threads
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="File for the model, such as model.zip.",
-)
+@options.out(options.PATH, "File for the model, such as model.zip.", required=True)
 @options.force
 @click.option(
     "--checkpoint/--no-checkpoint",
@@ -62,9 +52,7 @@ class Fanout(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option("--checkpoint-every", type=float, default=30.0, hidden=True)
 @click.option(
-    "--tensorboard",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for curves that TensorBoard shows.",
+    "--tensorboard", type=options.FOLDER, help="Folder for curves that TensorBoard shows."
 )
 @click.option(
     "--distributed",
@@ -97,52 +85,35 @@ class Fanout(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option("--batch-size", type=options.POSITIVE, default=512, help="Training nodes in a batch.")
 @options.as_json
-def train(
-    force: bool,
-    distributed: bool,
-    kind: str,
-    parts: int | None,
-    parts_per_batch: int | None,
-    fanout: tuple[int, ...] | None,
-    batch_size: int,
-    pairs: tuple[str, ...],
-    print_json: bool,
-    **request: Any,
-) -> None:
+def train(force: bool, distributed: bool, print_json: bool, **request: Any) -> None:
     r"""Train one model and save it.
 
     The epoch whose weights are kept is selected on validation nodes; test nodes are only scored, at
     the end.
     """
-    overrides = options.parsed(pairs)
     options.check_output(request["out"], overwrite=force)
     from meanmax.cli.training import TrainRequest, train_in_batches, train_on_ranks, train_whole
     from meanmax.scale import Batches, LaunchError, is_graph_folder, is_partition
     from meanmax.train.tensorboard import TensorBoardError
 
-    wanted = TrainRequest(overrides=overrides, **request)
+    names = ("kind", "parts", "parts_per_batch", "fanout", "batch_size")
+    sampling = {name: request.pop(name) for name in names}
+    wanted = TrainRequest(**request)
     with options.clear_errors(LaunchError, TensorBoardError, ValueError):
         settled = options.given("scheme", "split_seed", "cut", "directed")
         check_source(wanted.source, distributed, settled)
         in_folder = is_graph_folder(wanted.source) and not is_partition(wanted.source)
-        in_batches = kind != "none" or in_folder
+        in_batches = sampling["kind"] != "none" or in_folder
         _check_combination(distributed, in_batches, wanted.tensorboard is not None)
         if in_batches:
-            batches = Batches(
-                kind="clusters" if kind == "none" else kind,  # type: ignore[arg-type]
-                cut=wanted.cut,  # type: ignore[arg-type]
-                parts=parts,
-                parts_per_batch=parts_per_batch,
-                fanout=fanout,
-                batch_size=batch_size,
-            )
+            if sampling["kind"] == "none":
+                sampling["kind"] = "clusters"
+            batches = Batches(cut=wanted.cut, **sampling)  # type: ignore[arg-type]
             facts = train_in_batches(wanted, batches)
         else:
             facts = (train_on_ranks if distributed else train_whole)(wanted)
-    if facts is not None and print_json:
-        click.echo(json.dumps(facts, indent=1))
-    elif facts is not None:
-        print_out(facts_grid(facts))
+    if facts is not None:
+        print_result(print_json, facts, facts_grid(facts))
 
 
 def _check_combination(distributed: bool, in_batches: bool, tensorboard: bool) -> None:

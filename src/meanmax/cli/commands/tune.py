@@ -11,17 +11,14 @@ from typing import Any
 import click
 
 from meanmax.cli import options
-from meanmax.cli.progress import load_dataset, run_missing
+from meanmax.cli.progress import load_planned, run_missing
 from meanmax.cli.tables import Grid, mean_std, print_out
 from meanmax.data.files import write_text
-from meanmax.study.runs.plan import Plan, Task, check_methods, check_splits, reference
-from meanmax.study.runs.row import Row
-from meanmax.study.runs.run_missing import Workers
+from meanmax.study.runs.plan import Task, check_methods, check_splits
 from meanmax.study.settings.search import Search, Trial, Tried, best, rules_text, settled, tried
 from meanmax.study.settings.settings import NAMES
 from meanmax.study.stats.comparison import BASELINE
 
-FOLDER = "meanmax-tuning"
 HOW_TO_READ = (
     "Scores are of validation nodes, mean ± standard deviation over splits. The best of many "
     "looks better than it is on the nodes that chose it: `meanmax compare --settings FILE` shows "
@@ -42,54 +39,30 @@ HOW_TO_READ = (
 @click.option("--splits", type=options.POSITIVE, default=3, help="Number of splits, from seed 0.")
 @options.scheme
 @click.option("--seed", type=options.NOT_NEGATIVE, default=0, help="Seed of the random search.")
-@click.option(
-    "--settings",
-    "settings_name",
-    type=click.Choice(NAMES),
-    default="default",
-    help="Settings file to start from.",
-)
-@click.option(
-    "--set",
-    "pairs",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Fix a setting in all trials instead of searching it; may be repeated.",
-)
-@options.workers
+@options.settings_of(click.Choice(NAMES), "Settings file to start from.", "default")
+@options.overrides_with("Fix a setting in all trials instead of searching it; may be repeated.")
+@options.runs
 @click.option(
     "--store",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path(FOLDER),
+    type=options.FOLDER,
+    default="meanmax-tuning",
     help="Folder of the trials, apart from runs that are reported.",
 )
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="Settings file for the chosen settings, for `--settings` of other commands.",
+@options.out(
+    options.PATH, "Settings file for the chosen settings, for `--settings` of other commands."
 )
 @options.force
 @options.as_json
 def tune(
-    source: str,
-    data_dir: Path | None,
-    directed: bool,
-    backbone: str,
     aggrs: list[str],
     budget: int,
-    splits: int,
-    scheme: str | None,
     seed: int,
-    settings_name: str,
-    pairs: tuple[str, ...],
-    jobs: int | None,
-    threads: int,
-    engine: str,
-    retry_failed: bool,
+    runs: dict[str, Any],
     store: Path,
     out: Path | None,
     force: bool,
     print_json: bool,
+    **planned: Any,
 ) -> None:
     r"""Search settings on validation nodes, with equal budgets for the baseline and aggregators.
 
@@ -106,27 +79,33 @@ def tune(
     if out is not None:
         options.check_output(out, overwrite=force, suffixes=[".toml"])
     aggrs = [BASELINE, *(aggr for aggr in aggrs if aggr != BASELINE)]
-    fixed = options.parsed(pairs)
     with options.clear_errors():
-        dataset = load_dataset(source, data_dir, directed)
-        data = reference(source, data_dir, directed)
-        plan = Plan(data, [backbone], aggrs, range(splits), settings_name, scheme, fixed)
-        search = Search(backbone, plan.name_of(dataset), settings_name, budget, seed, fixed)
+        dataset, plan = load_planned(aggrs=aggrs, **planned)
+        name = plan.name_of(dataset)
+        search = Search(planned["backbone"], name, plan.settings_name, budget, seed, plan.overrides)
         bare = plan.tasks(dataset)
         trials = {aggr: search.trials(aggr) for aggr in aggrs}
         keyed = _tasks(bare, [trial for own in trials.values() for trial in own])
         tasks = [task for own in keyed.values() for task in own]
         check_splits(bare, dataset)
         check_methods(tasks, dataset)
-        workers = Workers(jobs, threads, engine)
-        rows = run_missing(store, tasks, workers, retry_failed=retry_failed, score="val")
-        results = _results(trials, keyed, {row.key: row for row in rows})
+        rows = {row.key: row for row in run_missing(store, tasks, **runs, score="val")}
+        results = {
+            aggr: [tried(one, [rows[t.spec.key] for t in keyed[aggr, one.number]]) for one in own]
+            for aggr, own in trials.items()
+        }
         chosen = {aggr: one for aggr, own in results.items() if (one := best(own)) is not None}
-        text = rules_text(search, chosen, splits)
+        text = rules_text(search, chosen, len(plan.splits))
         if out is not None:
             write_text(out, text)
     if print_json:
-        click.echo(json.dumps(_facts(search, results, chosen), indent=1, allow_nan=False))
+        facts = {
+            **vars(search),
+            "space": {aggr: search.space(aggr) for aggr in results},
+            "trials": {aggr: [one.as_dict() for one in own] for aggr, own in results.items()},
+            "chosen": {aggr: one.as_dict() for aggr, one in chosen.items()},
+        }
+        click.echo(json.dumps(facts, indent=1, allow_nan=False))
     else:
         print_out(tune_grid(search, results, chosen))
         click.echo(f"{HOW_TO_READ}\n\n{text}")
@@ -145,16 +124,11 @@ def tune_grid(
     for aggr, own in results.items():
         one = chosen.get(aggr)
         settings = {} if one is None else settled(search, one.trial)
-        rows.append(
-            [
-                aggr,
-                str(len(own)),
-                str(sum(trial.failed > 0 for trial in own)),
-                mean_std(own[0].score, own[0].std),
-                "–" if one is None else mean_std(one.score, one.std),
-                ", ".join(f"{name}={value}" for name, value in settings.items()) or "–",
-            ]
-        )
+        counts = [str(len(own)), str(sum(trial.failed > 0 for trial in own))]
+        start = mean_std(own[0].score, own[0].std)
+        found = "–" if one is None else mean_std(one.score, one.std)
+        listed = ", ".join(f"{name}={value}" for name, value in settings.items()) or "–"
+        rows.append([aggr, *counts, start, found, listed])
     title = f"{search.data}, {search.backbone}: settings searched on validation nodes"
     scores = [f"{search.settings_name}, val %", "chosen, val %"]
     headings = ["aggregator", "tried", "failed", *scores, "settings chosen"]
@@ -170,29 +144,4 @@ def _tasks(bare: Sequence[Task], trials: Sequence[Trial]) -> dict[tuple[str, int
             if task.spec.aggr == trial.aggr
         ]
         for trial in sorted(trials, key=lambda trial: trial.number)
-    }
-
-
-def _results(
-    listed: Mapping[str, Sequence[Trial]],
-    keyed: Mapping[tuple[str, int], Sequence[Task]],
-    rows: Mapping[str, Row],
-) -> dict[str, list[Tried]]:
-    return {
-        aggr: [
-            tried(trial, [rows[task.spec.key] for task in keyed[aggr, trial.number]])
-            for trial in trials
-        ]
-        for aggr, trials in listed.items()
-    }
-
-
-def _facts(
-    search: Search, results: Mapping[str, Sequence[Tried]], chosen: Mapping[str, Tried]
-) -> dict[str, Any]:
-    return {
-        **vars(search),
-        "space": {aggr: search.space(aggr) for aggr in results},
-        "trials": {aggr: [one.as_dict() for one in own] for aggr, own in results.items()},
-        "chosen": {aggr: one.as_dict() for aggr, one in chosen.items()},
     }

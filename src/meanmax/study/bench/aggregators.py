@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,27 +15,9 @@ import torch
 
 from meanmax.graph import Graph
 from meanmax.study.bench import BenchSettings, measure
-from meanmax.study.bench.competitors import (
-    COMPETITORS,
-    LINEAR,
-    PASSES,
-    PYG_POWER_MEAN,
-    PYG_SOFTMAX,
-    SWEPT,
-    TRAIN,
-    Inputs,
-)
+from meanmax.study.bench.competitors import COMPETITORS, LINEAR, PASSES, SWEPT, TRAIN, Inputs
 from meanmax.study.bench.graphs import GraphSource, find_amazon, power_law_graph
-from meanmax.study.bench.measure import (
-    MIN_CALLS,
-    PAUSE,
-    WARM_UP_CALLS,
-    ChildError,
-    Timing,
-    quotient,
-    run_child,
-    time_in_turns,
-)
+from meanmax.study.bench.measure import Progress, Timing, quotient, run_child, time_in_turns
 from meanmax.study.runs.machine import machine_facts, num_threads
 
 SWEEP_EDGES = (10_000, 100_000, 1_000_000, 10_000_000)
@@ -44,10 +26,19 @@ SWEEP_EDGES_OF_CHANNELS = 500_000
 EDGES_PER_NODE = 16
 PYG_MOST_ENTRIES = 150_000_000  # of one [edges, channels] array; PyG holds about ten of them
 FIRST_CALLS = ("lp-numba", "polynomial-numba", "softmax-numba", "exact-numba")
-MEMORY = (
-    "peak resident memory of one call beyond features and prepared graph, outputs and gradients "
-    "included, in a child process; good to a few tenths of a MB"
-)
+METHOD = {
+    "timing": (
+        f"{measure.WARM_UP_CALLS} warm-up calls per competitor and pass, then rounds in which each "
+        f"is called once, in a new order per round, after a pause of {measure.PAUSE:g} s; one "
+        f"leaves the rounds after {measure.MIN_CALLS} calls or more once they took the budget, so "
+        f"n differs"
+    ),
+    "forward": "without recording for a backward pass",
+    "forward+backward": "gradients of features and parameter",
+    "floor": "the faster median of the two linear products, per graph and pass",
+    "memory": "peak resident memory of one call beyond features and prepared graph, outputs and "
+    "gradients included, in a child process; good to a few tenths of a MB",
+}
 COLD_START = (
     "seconds of the first forward+backward pass of each aggregator at float32, one after the "
     "other in a fresh process; 'compile' with an empty NUMBA_CACHE_DIR, 'cached' with the one that "
@@ -55,7 +46,6 @@ COLD_START = (
 )
 
 Timed = Mapping[str, Timing]
-Progress = Callable[[str, int], Callable[[], None]]
 
 
 def floor_of(timed: Timed) -> dict[str, Any]:
@@ -71,16 +61,17 @@ def floor_of(timed: Timed) -> dict[str, Any]:
 def rows_of(key: str, timed: Timed) -> list[dict[str, Any]]:
     r"""One row per competitor in the pass :obj:`key`; a failed one has an error and no numbers."""
     floor = floor_of(timed)["median_ms"]
+    medians = {name: timing.median_ms for name, timing in timed.items()}
     return [
         {
             "competitor": name,
             "label": COMPETITORS[name].label,
             "pass": key,
             "n": len(timing.seconds),
-            "median_ms": timing.median_ms,
-            "ratio_to_floor": quotient(timing.median_ms, floor),
-            "faster_than_pyg_softmax": _speedup(timing, timed, PYG_SOFTMAX),
-            "faster_than_pyg_powermean": _speedup(timing, timed, PYG_POWER_MEAN),
+            "median_ms": medians[name],
+            "ratio_to_floor": quotient(medians[name], floor),
+            "faster_than_pyg_softmax": quotient(medians.get("pyg-softmax"), medians[name]),
+            "faster_than_pyg_powermean": quotient(medians.get("pyg-powermean"), medians[name]),
             "times_ms": [1000 * seconds for seconds in timing.seconds],
             "error": timing.error,
         }
@@ -88,17 +79,13 @@ def rows_of(key: str, timed: Timed) -> list[dict[str, Any]]:
     ]
 
 
-def _speedup(timing: Timing, timed: Timed, other: str) -> float | None:
-    return quotient(timed[other].median_ms, timing.median_ms) if other in timed else None
-
-
 def run_bench(
     settings: BenchSettings, progress: Progress = lambda _, __: lambda: None
 ) -> dict[str, Any]:
     r"""Measures everything that the settings ask for.
 
-    :obj:`settings`: what to measure. :obj:`progress`: called with a title and a number of steps
-    before each part; what it returns is called after each step; by default shows nothing.
+    :obj:`progress`: called with a title and a number of steps before each part; what it returns is
+    called after each step.
     """
     settings = settings.resolved()
     real, note = find_amazon(Path(settings.data_dir) if settings.data_dir else None)
@@ -111,14 +98,19 @@ def run_bench(
         "schema": 1,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "settings": asdict(settings),
-        "method": _method(),
+        "method": METHOD,
         "notes": notes,
     }
     with num_threads(settings.threads):
         loaded = [(source, source.load()) for source in sources]  # bad files fail before the work
         result["graphs"] = [_measure(*pair, settings, progress) for pair in loaded]
         result["sweep"] = _sweep(settings, progress) if settings.sweep else None
-    result["cold"] = _cold(settings, progress) if settings.cold else None
+    result["cold"] = None
+    if settings.cold:
+        cold, error = measure.try_child(
+            progress, "cold start", lambda: cold_start(settings.threads)
+        )
+        result["cold"] = cold or {"error": error}
     result["machine"] = machine_facts()  # last, when numba knows its threading layer
     return result
 
@@ -131,14 +123,10 @@ def _measure(
     entry = _time(source.name, graph, settings, names, progress)
     peaks, entry["memory_error"] = None, None
     if settings.measure_memory:
-        step = progress(f"{source.name}: memory", 1)
-        try:
-            peaks = peak_memory(
-                source, settings.channels, settings.dtype, settings.threads, settings.seed, names
-            )
-        except ChildError as error:  # the timings are worth keeping
-            entry["memory_error"] = str(error)
-        step()
+        wanted = (settings.channels, settings.dtype, settings.threads, settings.seed, names)
+        peaks, entry["memory_error"] = measure.try_child(
+            progress, f"{source.name}: memory", lambda: peak_memory(source, *wanted)
+        )
     array = graph.num_nodes * settings.channels * getattr(torch, settings.dtype).itemsize
     for row in entry["results"]:
         peak = None if peaks is None else peaks[row["competitor"]][row["pass"]]
@@ -197,16 +185,7 @@ def _sweep_point(
 def peak_memory(
     source: GraphSource, channels: int, dtype: str, threads: int, seed: int, names: list[str]
 ) -> dict[str, dict[str, int | None]] | None:
-    r"""Bytes of every competitor and pass; :obj:`None` where the system cannot measure them.
-
-    Args:
-        source (GraphSource): The graph.
-        channels (int): The number of channels.
-        dtype (str): The type of the features.
-        threads (int): The number of threads.
-        seed (int): The seed of the features.
-        names (list): The competitors.
-    """
+    r"""Bytes of every competitor and pass; :obj:`None` where the system cannot measure them."""
     if not sys.platform.startswith("linux"):
         return None
     request = {"source": asdict(source), "channels": channels, "dtype": dtype, "seed": seed}
@@ -253,27 +232,3 @@ def measure_first_calls(threads: int) -> dict[str, Any]:
         first[name] = time.perf_counter() - start
     total = sum(seconds for name, seconds in first.items() if name != "exact-numba")
     return {"first_call_seconds": first, "three_aggregators_seconds": total}
-
-
-def _cold(settings: BenchSettings, progress: Progress) -> dict[str, Any]:
-    step = progress("cold start", 1)
-    try:
-        measured = cold_start(settings.threads)
-    except ChildError as error:
-        measured = {"error": str(error)}
-    step()
-    return measured
-
-
-def _method() -> dict[str, Any]:
-    return {
-        "timing": (
-            f"{WARM_UP_CALLS} warm-up calls per competitor and pass, then rounds in which each is "
-            f"called once, in a new order per round, after a pause of {PAUSE:g} s; one leaves the "
-            f"rounds after {MIN_CALLS} calls or more once they took the budget, so n differs"
-        ),
-        "forward": "without recording for a backward pass",
-        "forward+backward": "gradients of features and parameter",
-        "floor": "the faster median of the two linear products, per graph and pass",
-        "memory": MEMORY,
-    }

@@ -10,13 +10,7 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor
-from torch_geometric.nn.aggr import (
-    Aggregation,
-    MaxAggregation,
-    PowerMeanAggregation,
-    SoftmaxAggregation,
-    SumAggregation,
-)
+from torch_geometric.nn import aggr
 
 from meanmax import functional
 from meanmax.graph import Graph
@@ -24,21 +18,13 @@ from meanmax.graph import Graph
 FORWARD, TRAIN = "forward", "forward+backward"
 PASSES = (FORWARD, TRAIN)
 LINEAR = ("linear-numba", "linear-torch")
-PYG_SOFTMAX, PYG_POWER_MEAN = "pyg-softmax", "pyg-powermean"
 
 Passes = Mapping[str, Callable[[], object]]
 Function = Callable[..., Tensor]
 
 
 class Inputs:
-    r"""The graph, features and incoming gradient that all competitors share.
-
-    Args:
-        graph (Graph): The graph.
-        channels (int): The number of channels.
-        dtype (torch.dtype, optional): The type of the features. (default: :obj:`torch.float32`)
-        seed (int, optional): The seed of the features. (default: :obj:`0`)
-    """
+    r"""The graph, features and incoming gradient that all competitors share."""
 
     def __init__(
         self, graph: Graph, channels: int, dtype: torch.dtype = torch.float32, seed: int = 0
@@ -73,12 +59,9 @@ class Inputs:
         weight = graph.weight.to(self.x.dtype)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sparse", category=UserWarning)
-            return (
-                torch.sparse_csr_tensor(graph.rowptr, graph.col, weight, size),
-                torch.sparse_csr_tensor(
-                    graph.colptr, graph.row, weight[graph.csc_to_csr.long()], size
-                ),
-            )
+            matrix = torch.sparse_csr_tensor(graph.rowptr, graph.col, weight, size)
+            weight = weight[graph.csc_to_csr.long()]
+            return matrix, torch.sparse_csr_tensor(graph.colptr, graph.row, weight, size)
 
 
 @dataclass(frozen=True)
@@ -97,19 +80,12 @@ class Competitor:
         return self.name.startswith("pyg-")
 
 
-def _ours(function: Function, value: float, backend: str, features: str = "x") -> Any:
+def _ours(function: Function, backend: str, *parameter: float, features: str = "x") -> Any:
     def prepare(inputs: Inputs) -> Passes:
-        x, theta = _leaf(getattr(inputs, features)), torch.tensor(value, requires_grad=True)
-        call = lambda: function(x, inputs.graph, theta, backend=backend)  # noqa: E731
-        return _passes(call, (x, theta), inputs.grad)
-
-    return prepare
-
-
-def _end(function: Function, backend: str) -> Any:
-    def prepare(inputs: Inputs) -> Passes:
-        x = _leaf(inputs.x)
-        return _passes(lambda: function(x, inputs.graph, backend=backend), (x,), inputs.grad)
+        x = _leaf(getattr(inputs, features))
+        theta = [torch.tensor(value, requires_grad=True) for value in parameter]
+        call = lambda: function(x, inputs.graph, *theta, backend=backend)  # noqa: E731
+        return _passes(call, (x, *theta), inputs.grad)
 
     return prepare
 
@@ -122,9 +98,12 @@ def _torch_csr(inputs: Inputs) -> Passes:
     }
 
 
-def _pyg(make: Callable[[], Aggregation], features: str = "x") -> Any:
+def _pyg(make: Callable[..., aggr.Aggregation], features: str = "x", **start: float) -> Any:
+    r"""An aggregation of PyG, learned if it has a value to start from."""
+    learned: dict[str, Any] = {**start, "learn": True} if start else {}
+
     def prepare(inputs: Inputs) -> Passes:
-        x, aggregation = _leaf(getattr(inputs, features)), make().to(inputs.x.dtype)
+        x, aggregation = _leaf(getattr(inputs, features)), make(**learned).to(inputs.x.dtype)
         source, target = inputs.ends
         nodes = inputs.graph.num_nodes
         call = lambda: aggregation(x[source], target, dim_size=nodes)  # noqa: E731
@@ -154,13 +133,13 @@ _AGGREGATORS: tuple[tuple[str, Function, str, float], ...] = (
 COMPETITORS: Final[dict[str, Competitor]] = {
     competitor.name: competitor
     for competitor in (
-        Competitor("linear-numba", "linear sum (numba)", _end(functional.sum, "numba")),
+        Competitor("linear-numba", "linear sum (numba)", _ours(functional.sum, "numba")),
         Competitor("linear-torch", "linear CSR product (torch)", _torch_csr),
         *(
             Competitor(
                 f"{name}-{backend}",
                 f"{name} {parameter}={value:g} ({backend})",
-                _ours(function, value, backend),
+                _ours(function, backend, value),
             )
             for backend in ("numba", "torch")
             for name, function, parameter, value in _AGGREGATORS
@@ -169,32 +148,24 @@ COMPETITORS: Final[dict[str, Competitor]] = {
             Competitor(
                 f"exact-{backend}",
                 f"softmax exact, gamma=22, sd 3 ({backend})",
-                _ours(functional.softmax, 22.0, backend, "wide"),
+                _ours(functional.softmax, backend, 22.0, features="wide"),
             )
             for backend in ("numba", "torch")
         ),
-        Competitor("max-numba", "max (numba)", _end(functional.max, "numba")),
-        Competitor("max-torch", "max (torch)", _end(functional.max, "torch")),
+        Competitor("max-numba", "max (numba)", _ours(functional.max, "numba")),
+        Competitor("max-torch", "max (torch)", _ours(functional.max, "torch")),
+        Competitor("pyg-softmax", "PyG softmax t=1", _pyg(aggr.SoftmaxAggregation, t=1.0)),
         Competitor(
-            PYG_SOFTMAX, "PyG softmax t=1", _pyg(lambda: SoftmaxAggregation(t=1.0, learn=True))
-        ),
-        Competitor(
-            PYG_POWER_MEAN,
+            "pyg-powermean",
             "PyG power mean p=2",
-            _pyg(lambda: PowerMeanAggregation(p=2.0, learn=True), "positive"),
+            _pyg(aggr.PowerMeanAggregation, features="positive", p=2.0),
         ),
-        Competitor("pyg-sum", "PyG sum, unweighted", _pyg(SumAggregation)),
-        Competitor("pyg-max", "PyG max", _pyg(MaxAggregation)),
+        Competitor("pyg-sum", "PyG sum, unweighted", _pyg(aggr.SumAggregation)),
+        Competitor("pyg-max", "PyG max", _pyg(aggr.MaxAggregation)),
     )
 }
 r"""All competitors by name, in the order of the tables."""
 
-SWEPT: Final = (
-    *LINEAR,
-    "lp-numba",
-    "polynomial-numba",
-    "softmax-numba",
-    PYG_SOFTMAX,
-    PYG_POWER_MEAN,
-)
+OURS = ("lp-numba", "polynomial-numba", "softmax-numba")
+SWEPT: Final = (*LINEAR, *OURS, "pyg-softmax", "pyg-powermean")
 r"""Those that are timed over several sizes."""

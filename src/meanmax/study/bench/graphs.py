@@ -3,7 +3,6 @@ r"""The graphs that are timed: power-law graphs in memory and on disk, and Amazo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -15,14 +14,7 @@ from meanmax.data.benchmarks.amazon import read_matrix
 from meanmax.data.matrices import undirected
 from meanmax.graph import Graph
 from meanmax.scale.edges import Array
-from meanmax.scale.folder import (
-    ROLES,
-    FolderWriter,
-    GraphFolder,
-    Manifest,
-    new_folder,
-    open_folder,
-)
+from meanmax.scale.folder import ROLES, FolderWriter, GraphFolder, Manifest, new_folder, open_folder
 from meanmax.study.bench import AMAZON_FILE
 
 DEGREE_EXPONENT = 2.5
@@ -31,8 +23,6 @@ MAX_DENSITY = 0.25
 CHUNK = 1 << 21  # edges drawn, rows of features, or edges of a bucket at a time
 CLASSES = 8
 SHARES = {"train": 0.001, "val": 0.0005, "test": 0.0005}
-
-Progress = Callable[[str, float], None]
 
 
 class GraphError(ValueError):
@@ -98,9 +88,8 @@ def find_amazon(folder: Path | None) -> tuple[GraphSource | None, str]:
 
 
 def read_amazon_graph(path: Path) -> Graph:
-    r"""Reads the graph of a file in gnn-benchmark's format, undirected and unweighted.
-
-    :obj:`path`: the :obj:`.npz` file. Nothing in it is unpickled.
+    r"""Reads the graph of an :obj:`.npz` file in gnn-benchmark's format, undirected and unweighted,
+    and unpickles nothing.
     """
     try:
         matrix = read_matrix(path.read_bytes(), "adj", path.name).tocoo()
@@ -136,8 +125,6 @@ def generate_folder(
     channels: int = 32,
     directed: bool = False,
     seed: int = 0,
-    overwrite: bool = False,
-    progress: Progress | None = None,
 ) -> GraphFolder:
     r"""Writes a power-law graph of any size to a graph folder, with bounded memory.
 
@@ -147,42 +134,29 @@ def generate_folder(
     than requested. Edges are sorted by target through files, one bucket at a time. Features are
     normal, and classes follow from them by a fixed linear map with noise.
 
-    Args:
-        path (str or PathLike): The folder.
-        num_nodes (int): The number of nodes.
-        num_edges (int): About how many edges; an undirected one counts twice.
-        channels (int, optional): Channels of the features. (default: :obj:`32`)
-        directed (bool, optional): Whether edges point one way. (default: :obj:`False`)
-        seed (int, optional): Of everything. (default: :obj:`0`)
-        overwrite (bool, optional): Whether a graph folder that is there is replaced.
-            (default: :obj:`False`)
-        progress (callable, optional): Called with what is being done and the share done.
+    :obj:`num_edges`: about how many edges; an undirected one counts twice.
     """
     if num_nodes < 2 or num_edges < 0 or num_edges > num_nodes * (num_nodes - 1) // 4:
         raise GraphError(
             f"a power-law graph of {num_nodes:,} nodes has between 0 and "
             f"{max(num_nodes, 0) * max(num_nodes - 1, 0) // 4:,} edges (got {num_edges:,})"
         )
-    report = progress or (lambda what, share: None)
-    with new_folder(path, overwrite=overwrite) as writer:
-        found = _write_edges(writer, num_nodes, num_edges, directed, seed, report)
-        _write_nodes(writer, num_nodes, channels, seed, report)
+    with new_folder(path) as writer:
+        found = _write_edges(writer, num_nodes, num_edges, directed, seed)
+        _write_nodes(writer, num_nodes, channels, seed)
         about = {"generator": "power law", "seed": seed, "directed": directed}
         names = tuple(f"class {number}" for number in range(CLASSES))
-        report("checksums", 0.0)
         writer.finish(Manifest("power-law", num_nodes, found, channels, names, False, about))
     return open_folder(path)
 
 
-def _write_edges(
-    writer: FolderWriter, nodes: int, edges: int, directed: bool, seed: int, report: Progress
-) -> int:
+def _write_edges(writer: FolderWriter, nodes: int, edges: int, directed: bool, seed: int) -> int:
     buckets = max(1, math.ceil(edges / CHUNK))
     width = math.ceil(nodes / buckets)
     kind = np.int32 if nodes < 2**31 else np.int64
     folder = writer.folder / "buckets"
     folder.mkdir()
-    _draw(folder, nodes, edges, directed, seed, width, kind, report)
+    _draw(folder, nodes, edges, directed, seed, width, kind)
     rowptr = writer.array("rowptr", (nodes + 1,), np.int64)
     total, plain = 0, writer.folder / "col.raw"
     with plain.open("wb") as file:
@@ -195,17 +169,20 @@ def _write_edges(
                 rowptr[first + 1 : first + len(count) + 1] = total + np.cumsum(count)
             col.astype(kind).tofile(file)
             total += len(col)
-            report("sorting", (bucket + 1) / buckets)
     rowptr[-1] = total
     folder.rmdir()
-    _with_header(writer, plain, total, kind)
+    array = writer.array("col", (total,), kind)  # the number of sources is known only now
+    with plain.open("rb") as file:
+        for first in range(0, total, CHUNK):
+            part: Array = np.fromfile(file, kind, min(CHUNK, total - first))
+            array[first : first + len(part)] = part
+    plain.unlink()
     return total
 
 
 def _draw(
-    folder: Path, nodes: int, edges: int, directed: bool, seed: int, width: int, kind: type,
-    report: Progress,
-) -> None:  # fmt: skip
+    folder: Path, nodes: int, edges: int, directed: bool, seed: int, width: int, kind: type
+) -> None:
     r"""Writes pairs of source and target to files, one file for each range of targets."""
     wanted = edges if directed else (edges + 1) // 2
     step = CHUNK // 2
@@ -223,7 +200,6 @@ def _draw(
             if last > first:
                 with (folder / str(bucket)).open("ab") as file:
                     pairs[first:last].tofile(file)
-        report("drawing", min(1.0, (chunk + step) / max(wanted, 1)))
 
 
 def _sorted_bucket(path: Path, first: int, rows: int, kind: type) -> tuple[Array, Array]:
@@ -238,19 +214,7 @@ def _sorted_bucket(path: Path, first: int, rows: int, kind: type) -> tuple[Array
     return np.bincount(row, minlength=rows), col
 
 
-def _with_header(writer: FolderWriter, plain: Path, total: int, kind: type) -> None:
-    r"""Copies the sources, whose number is known only at the end, to an array file."""
-    array = writer.array("col", (total,), kind)
-    with plain.open("rb") as file:
-        for first in range(0, total, CHUNK):
-            part: Array = np.fromfile(file, kind, min(CHUNK, total - first))
-            array[first : first + len(part)] = part
-    plain.unlink()
-
-
-def _write_nodes(
-    writer: FolderWriter, nodes: int, channels: int, seed: int, report: Progress
-) -> None:
+def _write_nodes(writer: FolderWriter, nodes: int, channels: int, seed: int) -> None:
     x = writer.array("x", (nodes, channels), np.float32)
     y = writer.array("y", (nodes,), np.int64)
     weights = np.random.default_rng([seed, 2]).normal(size=(channels, CLASSES)).astype(np.float32)
@@ -268,7 +232,6 @@ def _write_nodes(
             inside = (drawn >= lower) & (drawn < lower + share)
             roles[role].append(first + np.flatnonzero(inside))
             lower += share
-        report("features", min(1.0, (first + step) / nodes))
     for role, found in roles.items():
         writer.save(role, np.concatenate(found))
 

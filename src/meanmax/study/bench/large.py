@@ -38,13 +38,17 @@ class LargeCase:
     threads: int = 2
     seed: int = 0  # the seed of the weights
 
+    def facts(self, nodes: int, edges: int) -> dict[str, Any]:
+        r"""The case and the sizes of its graph, for its row."""
+        method = {"backbone": self.backbone, "aggr": self.aggr}
+        sizes = {"nodes": nodes, "edges": edges, "channels": self.hidden}
+        return {**method, **sizes, "threads": self.threads}
+
     def model(self, features: int, **options: Any) -> NodeModel:
         r"""The two layers."""
         torch.manual_seed(self.seed)
-        width = self.hidden
-        return build_model(
-            self.backbone, self.aggr, features, width, width, nonlinear="all", **options
-        )
+        sizes = (features, self.hidden, self.hidden)
+        return build_model(self.backbone, self.aggr, *sizes, nonlinear="all", **options)
 
 
 def run_large(case: LargeCase, what: Literal["inference", "training"]) -> dict[str, Any]:
@@ -71,12 +75,7 @@ def measure_inference(**request: Any) -> dict[str, Any]:
         raise FloatingPointError(f"the output of {case.aggr} is not finite")
     edges = folder.manifest.num_edges
     return {
-        "backbone": case.backbone,
-        "aggr": case.aggr,
-        "nodes": folder.num_nodes,
-        "edges": edges,
-        "channels": case.hidden,
-        "threads": case.threads,
+        **case.facts(folder.num_nodes, edges),
         "limit_bytes": case.limit,
         "block_bytes": case.memory,
         "private_peak_bytes": watch.peak,
@@ -98,12 +97,7 @@ def measure_training(**request: Any) -> dict[str, Any]:
         first = _step(model, x, graph)  # prepares the graph, loads the kernels
         times = [_step(model, x, graph) for _ in range(case.steps)]
     return {
-        "backbone": case.backbone,
-        "aggr": case.aggr,
-        "nodes": graph.num_nodes,
-        "edges": graph.num_edges,
-        "channels": case.hidden,
-        "threads": case.threads,
+        **case.facts(graph.num_nodes, graph.num_edges),
         "steps": case.steps,
         "first_seconds": round(first, 2),
         "step_seconds": [round(seconds, 3) for seconds in times],

@@ -17,9 +17,8 @@ from torch.nn.functional import cross_entropy, relu
 from meanmax.graph import Graph, SparseFeatures
 from meanmax.nn import GATConv, GCNConv, build_model
 from meanmax.study.bench import BenchSettings, measure
-from meanmax.study.bench.aggregators import Progress
 from meanmax.study.bench.graphs import power_law_graph
-from meanmax.study.bench.measure import ChildError, Timing, quotient, run_child, time_in_turns
+from meanmax.study.bench.measure import Progress, Timing, quotient, run_child, time_in_turns
 from meanmax.study.runs.machine import machine_facts, num_threads
 
 
@@ -55,16 +54,10 @@ LARGE = Shape("large", 170_000, 2_300_000, 64, 1.0, 40)
 
 
 class EpochData:
-    r"""A graph, features and classes to train on.
-
-    Args:
-        shape (Shape): The sizes.
-        seed (int): The seed of graph, features and classes.
-    """
+    r"""A graph, features and classes to train on."""
 
     def __init__(self, shape: Shape, seed: int) -> None:
-        looped = power_law_graph(shape.nodes, shape.edges + shape.nodes, seed)
-        edges = looped.edge_index
+        edges = power_law_graph(shape.nodes, shape.edges + shape.nodes, seed).edge_index
         self.shape = shape
         self.edge_index: Tensor = edges[:, edges[0] != edges[1]].contiguous()
         self.graph = Graph.from_edge_index(self.edge_index, shape.nodes)
@@ -72,8 +65,7 @@ class EpochData:
         size = (shape.nodes, shape.features)
         self.x = torch.randn(size, generator=generator)
         if shape.filled < 1:
-            kept = torch.rand(size, generator=generator) < shape.filled
-            self.x = self.x.abs() * kept
+            self.x = self.x.abs() * (torch.rand(size, generator=generator) < shape.filled)
         self.y = torch.randint(shape.classes, (shape.nodes,), generator=generator)
 
 
@@ -119,13 +111,7 @@ def _ours(backbone: str, aggr: str, nonlinear: str, sparse: bool, data: EpochDat
 
 
 class PygModel(Module):
-    r"""Two layers of PyG with dropout before each, as a user would write it.
-
-    Args:
-        first (torch.nn.Module): The hidden layer.
-        second (torch.nn.Module): The output layer.
-        activation (callable): What comes between.
-    """
+    r"""Two layers of PyG with dropout before each, as a user would write it."""
 
     def __init__(self, first: Module, second: Module, activation: Callable[..., Any]) -> None:
         super().__init__()
@@ -145,8 +131,8 @@ def _pyg(make: Callable[[int, int], PygModel], data: EpochData) -> Epoch:
     return _epoch(model, lambda: model(data.x, data.edge_index), data)
 
 
-def _gen(aggr: str, options: dict[str, Any], features: int, classes: int) -> PygModel:
-    layer = partial(pyg.GENConv, aggr=aggr, num_layers=1, norm=None, **options)
+def _gen(aggr: str, learn: str, features: int, classes: int) -> PygModel:
+    layer = partial(pyg.GENConv, aggr=aggr, num_layers=1, norm=None, **{learn: True})
     return PygModel(layer(features, HIDDEN), layer(HIDDEN, classes), relu)
 
 
@@ -162,14 +148,12 @@ def _gat(features: int, classes: int) -> PygModel:
 
 
 def _named(backbone: str, aggr: str, nonlinear: str) -> Trainee:
-    where = "" if aggr == "none" else f", {nonlinear} layer{'s' if nonlinear == 'all' else ''}"
-    suffix = "" if aggr == "none" else f"-{nonlinear}"
-    return Trainee(
-        f"{backbone}-{aggr}{suffix}",
-        f"{backbone} {aggr}{where}",
-        f"{backbone}-none",
-        partial(_ours, backbone, aggr, nonlinear, False),
-    )
+    name, label = f"{backbone}-{aggr}", f"{backbone} {aggr}"
+    if aggr != "none":
+        name += f"-{nonlinear}"
+        label += f", {nonlinear} layer{'s' if nonlinear == 'all' else ''}"
+    prepare = partial(_ours, backbone, aggr, nonlinear, False)
+    return Trainee(name, label, f"{backbone}-none", prepare)
 
 
 def _trainees() -> list[Trainee]:
@@ -178,21 +162,12 @@ def _trainees() -> list[Trainee]:
         found.append(_named(backbone, "none", "first"))
         for aggr in AGGREGATORS[1:]:
             found += [_named(backbone, aggr, nonlinear) for nonlinear in ("first", "all")]
+    softmax, power = partial(_gen, "softmax", "learn_t"), partial(_gen, "powermean", "learn_p")
     return [
         *found,
         Trainee(PYG_GCN, "PyG GCNConv", None, partial(_pyg, _gcn)),
-        Trainee(
-            GEN_SOFTMAX,
-            "PyG GENConv softmax, learned",
-            None,
-            partial(_pyg, partial(_gen, "softmax", {"learn_t": True})),
-        ),
-        Trainee(
-            GEN_POWER,
-            "PyG GENConv power mean, learned",
-            None,
-            partial(_pyg, partial(_gen, "powermean", {"learn_p": True})),
-        ),
+        Trainee(GEN_SOFTMAX, "PyG GENConv softmax, learned", None, partial(_pyg, softmax)),
+        Trainee(GEN_POWER, "PyG GENConv power mean, learned", None, partial(_pyg, power)),
         Trainee(PYG_GAT, "PyG GATConv", None, partial(_pyg, _gat)),
     ]
 
@@ -229,9 +204,8 @@ SHRINK = 40
 def run_layers(
     settings: BenchSettings, progress: Progress = lambda _, __: lambda: None
 ) -> dict[str, Any]:
-    r"""Measures epochs on every shape, and the memory of layers.
+    r"""Measures epochs on every shape, and the memory of layers; :obj:`quick` shrinks all graphs.
 
-    :obj:`settings`: Repeats, budget, threads and seed; :obj:`quick` shrinks all graphs.
     :obj:`progress`: see :func:`meanmax.study.bench.aggregators.run_bench`.
     """
     settings = settings.resolved()
@@ -252,13 +226,10 @@ def run_layers(
         ]
     result["memory"], result["memory_error"] = None, None
     if settings.measure_memory:
-        step = progress("layers: memory", 1)
-        try:
-            shrink = SHRINK if settings.quick else 1
-            result["memory"] = layer_memory(settings.threads, settings.seed, shrink)
-        except ChildError as error:
-            result["memory_error"] = str(error)
-        step()
+        wanted = (settings.threads, settings.seed, SHRINK if settings.quick else 1)
+        result["memory"], result["memory_error"] = measure.try_child(
+            progress, "layers: memory", lambda: layer_memory(*wanted)
+        )
     result["machine"] = machine_facts()
     return result
 
@@ -303,10 +274,8 @@ def _row(trainee: Trainee, timing: Timing, timings: Mapping[str, Timing]) -> dic
 
 def layer_memory(threads: int, seed: int, shrink: int) -> list[dict[str, Any]] | None:
     r"""Peak bytes of a forward and backward pass of every layer and aggregator, beside those of the
-    layer's own aggregation; :obj:`None` where the system cannot measure them.
-
-    :obj:`seed`: the seed of graph and features. :obj:`shrink`: the factor by which graphs are
-    smaller than their real sizes.
+    layer's own aggregation; :obj:`None` where the system cannot measure them. Graphs are smaller
+    than their real sizes by the factor :obj:`shrink`.
     """
     request = {"threads": threads, "seed": seed, "shrink": shrink}
     measured: list[dict[str, Any]] | None

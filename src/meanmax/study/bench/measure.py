@@ -35,6 +35,7 @@ PAUSE = 0.005  # seconds in which OpenMP's waiting threads stop spinning
 
 STATUS = Path("/proc/self/status")
 PEAK_RESET = Path("/proc/self/clear_refs")
+Progress = Callable[[str, int], Callable[[], None]]
 SEPARATE_ARRAYS = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
 
 
@@ -61,15 +62,9 @@ def time_in_turns(
 ) -> dict[str, Timing]:
     r"""Warms all cases up, then calls each of them once per round, in a new order each time.
 
-    A case leaves the rounds once its calls took :obj:`budget` together, but not before three.
-
-    Args:
-        cases (dict): The calls to time, by name.
-        repeats (int): The number of rounds.
-        budget (float): Seconds that the timed calls of one case may take.
-        seed (int, optional): The seed of the orders. (default: :obj:`0`)
-        on_step (callable, optional): Called after each case's warm-up and after each round's turn
-            of each case: :obj:`len(cases) * (repeats + 1)` times. (default: does nothing)
+    A case leaves the rounds once its calls took :obj:`budget` seconds together, but not before
+    three. :obj:`on_step`: called after each case's warm-up and after each round's turn of each
+    case, :obj:`len(cases) * (repeats + 1)` times.
     """
     timings = {name: Timing() for name in cases}
     for name, call in cases.items():
@@ -126,12 +121,8 @@ class ChildError(RuntimeError):
 
 
 def run_child(target: str, request: dict[str, Any], env: dict[str, str] | None = None) -> Any:
-    r"""Calls a function in a new process and returns its result, both as JSON.
-
-    Args:
-        target (str): The function, as :obj:`"module:name"`.
-        request (dict): Its keyword arguments.
-        env (dict, optional): Environment variables to add. (default: :obj:`None`)
+    r"""Calls the function :obj:`"module:name"` with the keyword arguments :obj:`request` in a new
+    process, with more environment variables, and returns its result, both as JSON.
     """
     inherited = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(
@@ -147,12 +138,21 @@ def run_child(target: str, request: dict[str, Any], env: dict[str, str] | None =
     return json.loads(done.stdout)
 
 
-class PrivatePeak:
-    r"""Samples :func:`private_bytes` in a thread inside a :obj:`with` block.
-
-    Args:
-        every (float, optional): Seconds between samples. (default: :obj:`0.01`)
+def try_child(progress: Progress, title: str, call: Callable[[], Any]) -> tuple[Any, str | None]:
+    r"""The result of a call that needs a child process, or :obj:`None` and why that failed: timings
+    are worth keeping without it.
     """
+    step = progress(title, 1)
+    try:
+        return call(), None
+    except ChildError as error:
+        return None, str(error)
+    finally:
+        step()
+
+
+class PrivatePeak:
+    r"""Samples :func:`private_bytes` in a thread, each :obj:`every` seconds of a :obj:`with`."""
 
     def __init__(self, every: float = 0.01) -> None:
         self.peak = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -48,28 +49,18 @@ def write_files(result: dict[str, Any], folder: Path) -> list[Path]:
 def failures(result: dict[str, Any]) -> list[str]:
     r"""A line for everything that could not be measured."""
     if "shapes" in result:
-        return _layer_failures(result)
-    sweep = result["sweep"] or {}
-    entries = [*result["graphs"], *(point for series in sweep.values() for point in series)]
+        entries, parts = result["shapes"], {"memory": result["memory_error"]}
+    else:
+        entries = [*result["graphs"], *chain(*(result["sweep"] or {}).values())]
+        parts = {f"{graph['name']}, memory": graph["memory_error"] for graph in result["graphs"]}
+        parts["cold start"] = (result["cold"] or {"error": None})["error"]
     found = [
-        f"{entry['name']}, {row['label']}, {row['pass']}: {row['error']}"
+        (", ".join([entry["name"], row["label"], *([row["pass"]] if "pass" in row else [])]), row)
         for entry in entries
         for row in entry["results"]
-        if row["error"] is not None
     ]
-    parts = {f"{graph['name']}, memory": graph["memory_error"] for graph in result["graphs"]}
-    parts["cold start"] = (result["cold"] or {"error": None})["error"]
-    return found + [f"{part}: {error}" for part, error in parts.items() if error is not None]
-
-
-def _layer_failures(result: dict[str, Any]) -> list[str]:
-    found = [
-        f"{shape['name']}, {row['label']}: {row['error']}"
-        for shape in result["shapes"]
-        for row in shape["results"]
-        if row["error"] is not None
-    ]
-    return found + ([f"memory: {result['memory_error']}"] if result["memory_error"] else [])
+    errors = [*((name, row["error"]) for name, row in found), *parts.items()]
+    return [f"{part}: {error}" for part, error in errors if error is not None]
 
 
 def draw(result: dict[str, Any]) -> Figure:
@@ -92,11 +83,8 @@ def draw(result: dict[str, Any]) -> Figure:
 def _bars(axes: Axes, graph: dict[str, Any]) -> None:
     names = [row["competitor"] for row in graph["results"] if row["pass"] == TRAIN]
     for shift, key in zip((-0.2, 0.2), PASSES, strict=True):
-        rows = [
-            row
-            for row in graph["results"]
-            if row["pass"] == key and row["ratio_to_floor"] is not None
-        ]
+        own = (row for row in graph["results"] if row["pass"] == key)
+        rows = [row for row in own if row["ratio_to_floor"] is not None]
         places = [names.index(row["competitor"]) + shift for row in rows]
         ratios = [row["ratio_to_floor"] for row in rows]
         drawn = axes.barh(places, ratios, height=0.38, color=COLOURS[key], label=key)

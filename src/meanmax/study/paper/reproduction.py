@@ -18,10 +18,10 @@ from meanmax.study.paper import depth
 from meanmax.study.paper.depth import SETTINGS
 from meanmax.study.paper.result_tables import AGGRS, BACKBONES, SCHEMES, SETS, Tabled, table
 from meanmax.study.runs.machine import revision_notes
-from meanmax.study.runs.plan import Plan, reference
+from meanmax.study.runs.plan import Plan, reference, settings_text
 from meanmax.study.runs.row import Row
 from meanmax.study.settings.settings import packaged, settings_for
-from meanmax.study.stats.cells import select, without_folder
+from meanmax.study.stats.cells import select
 from meanmax.study.stats.comparison import BASELINE, compare
 
 ABLATION = ("cora", "photo")
@@ -127,9 +127,7 @@ class Reproduction:
 
     def described(self) -> str:
         r"""The settings in words."""
-        changed = [f"{name}={value}" for name, value in self.overrides.items()]
-        changed += [] if self.scheme is None else [f"splits {without_folder(self.scheme)}"]
-        return ", ".join([Path(self.settings_name).name, *changed])
+        return settings_text(self.settings_name, self.overrides, self.scheme)
 
     def plans(self) -> list[Plan]:
         r"""All runs, data set by data set."""

@@ -109,6 +109,13 @@ class Plan:
         return settings_for(self.settings_name, backbone, aggr, data, self.overrides)
 
 
+def settings_text(settings_name: str, overrides: Mapping[str, Any], scheme: str | None) -> str:
+    r"""Settings in words: the file, what replaces its settings, and the splits if given."""
+    changed = [f"{name}={value}" for name, value in overrides.items()]
+    changed += [] if scheme is None else [f"splits {without_folder(scheme)}"]
+    return ", ".join([Path(settings_name).name, *changed])
+
+
 def reference(source: str, data_dir: Path | None, directed: bool = False) -> DataRef:
     r"""A reference with absolute paths, since workers may run in another folder."""
     from meanmax.data.fetch.catalog import is_name
