@@ -138,3 +138,14 @@ def test_a_rank_speaks_though_the_launcher_stops_it(tmp_path, monkeypatch, capsy
     said = " ".join(capsys.readouterr().err.split())
     assert "another rank is gone; the same command resumes from" in said
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_rank_that_is_stopped_on_its_way_out_reports_once(tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended, report_failures(tmp_path / "model.zip.checkpoint"):
+        try:
+            raise RankError("another rank is gone")
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+    assert ended.value.code == 1
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "the same command" in line]
+    assert "stopped by the launcher" in line and "starts over" in line

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -268,17 +269,27 @@ def report_failures(state: Path) -> Iterator[None]:
     another rank, or the launcher, ends the job.
     """
 
+    reported = False
+
+    def report(error: object) -> None:
+        nonlocal reported
+        reported = True
+        hint = f"resumes from {state}" if state.exists() else "starts over"
+        click.ClickException(f"{error}; the same command {hint}").show()
+
     def stopped(*_: object) -> None:
-        raise scale.RankError("stopped by the launcher, as it does when another rank has ended")
+        # The launcher also stops a rank that has noticed the failure itself, at any moment of its
+        # way out: one message, and no exception that a handler of errors could take for its own.
+        if not reported:
+            report("stopped by the launcher, as it does when another rank has ended")
+            sys.exit(1)
 
     before = signal.signal(signal.SIGTERM, stopped)
     try:
         yield
     except scale.RankError as error:
-        # The launcher also stops a rank that has noticed the failure itself: report first.
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        hint = f"resumes from {state}" if state.exists() else "starts over"
-        click.ClickException(f"{error}; the same command {hint}").show()
+        if not reported:
+            report(error)
         raise click.exceptions.Exit(1) from error
     finally:
         signal.signal(signal.SIGTERM, before)
