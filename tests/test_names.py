@@ -1,16 +1,25 @@
 """The names that need no PyTorch are those of the registries."""
 
+import inspect
+
 import pytest
 
 from meanmax import names
+from meanmax.aggr import AGGREGATIONS
 from meanmax.nn import BACKBONES, PYG_BASELINES
-from meanmax.nn.conv import CLASSES
 
 
 def test_they_name_what_there_is():
     assert names.BACKBONES == tuple(BACKBONES)
-    assert names.AGGREGATORS == (*CLASSES, "max")
+    assert tuple(names.LEARNED) == tuple(AGGREGATIONS)
     assert names.PYG_BASELINES == tuple(PYG_BASELINES)
+
+
+@pytest.mark.parametrize("name", names.LEARNED)
+def test_each_aggregator_takes_its_start_and_then_the_options_of_its_formula(name):
+    start, *options = inspect.signature(AGGREGATIONS[name]).parameters.values()
+    assert start.kind is start.POSITIONAL_OR_KEYWORD
+    assert {each.name for each in options} == {*names.LEARNED[name], "options"}
 
 
 def test_aliases_are_stored_under_one_name():

@@ -7,7 +7,10 @@ compares those of models with the registries of :mod:`meanmax.nn`.
 from typing import Final
 
 BACKBONES: Final = ("gcn", "masked_gcn", "gat", "cat", "sage", "gin")
-AGGREGATORS: Final = ("lp", "poly", "softmax", "max")
+LEARNED: Final = {"lp": ("shift", "sign"), "poly": ("form", "sign"), "softmax": ("form",)}
+r"""The learnable aggregators, and the options of each one's formula."""
+
+AGGREGATORS: Final = (*LEARNED, "max")
 PYG_BASELINES: Final = ("pyg-softmax", "pyg-powermean", "pna")
 SPLIT_SCHEMES: Final = {
     "citation": "20 nodes of each class train, 500 validate, 1000 test",

@@ -30,7 +30,7 @@ def test_it_is_the_aggregate_of_the_edges_that_stay():
     torch.manual_seed(1)
     out = aggr(x, graph)
     seen = []
-    aggr._tilted = lambda x, graph, theta, weight: seen.append(weight)  # type: ignore
+    aggr._formula = lambda x, graph, theta, weight: seen.append(weight)  # type: ignore
     torch.manual_seed(1)
     aggr(x, graph)
     kept = seen[0] > 0

@@ -1,10 +1,10 @@
-r"""What the three aggregators share: a learnable parameter, PyG's call, and the call on a graph."""
+r"""What the aggregators share: a learnable parameter, PyG's call, and the call on a graph."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import NamedTuple, TypedDict, get_args
+from typing import NamedTuple, TypedDict, Unpack, get_args
 
 import torch
 from torch import Tensor
@@ -126,10 +126,9 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         it with a graph, or pass :obj:`edge_weight`, to have that.
 
     Args:
-        spec (AggregationSpec): Which aggregator it is.
+        parameter (str): The name of the parameter.
+        lowest (float): The parameter's lower bound :math:`l`.
         start (float, sequence or Tensor): The start value, or one for each head or channel.
-        sign (str, optional): :obj:`"shift"` measures features from :math:`\mu`, :obj:`"abs"` takes
-            :math:`|z|` and adds nothing back. (default: :obj:`"shift"`)
         learn (bool, optional): Whether the parameter is learned; else it is kept as a buffer.
             (default: :obj:`True`)
         per (str, optional): One parameter for the :obj:`"layer"`, or one for each :obj:`"head"`
@@ -156,12 +155,15 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
     """
 
     raw: Tensor
+    sign: Sign = "shift"
+    has_mu = False
+    r"""Whether the formula measures features from :math:`\mu`, the minimum of all of them."""
 
     def __init__(
         self,
-        spec: AggregationSpec,
+        parameter: str,
+        lowest: float,
         start: Start,
-        sign: Sign = "shift",
         *,
         learn: bool = True,
         per: Per = "layer",
@@ -172,21 +174,18 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         edge_dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        check_choice("sign", sign, get_args(Sign))
         if (
             isinstance(edge_dropout, bool)
             or not isinstance(edge_dropout, int | float)
             or not 0 <= edge_dropout < 1
         ):
             raise ValueError(f"'edge_dropout' must be in [0, 1) (got {edge_dropout!r})")
-        self.spec = spec
-        self.sign: Sign = sign
         self.edge_dropout = float(edge_dropout)
         self.learn = bool(learn)
         self.per = per
         self.heads = heads
         self.channels = channels
-        self.domain = Domain(PARAMETER[spec.kind], LOWER_BOUND[spec.kind], reparam, upper)
+        self.domain = Domain(parameter, lowest, reparam, upper)
         values = start_values(start, shape_of(per, heads, channels), self.domain.name)
         # Plain numbers: a tensor here would neither move with the module nor be saved with it.
         self._start_raw: list[float] = self.domain.raw(values).reshape(-1).tolist()
@@ -254,12 +253,7 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
 
     def evaluate(self, x: Tensor, graph: Graph, edge_weight: Tensor | None = None) -> Tensor:
         r"""The same as :meth:`aggregate`, without edge dropout also in training."""
-        return self._tilted(x, graph, self._spread(tuple(x.shape[1:])), edge_weight)
-
-    @property
-    def has_mu(self) -> bool:
-        r"""Whether the formula measures features from :math:`\mu`, the minimum of all of them."""
-        return self.spec.has_mu and self.sign == "shift"
+        return self._formula(x, graph, self._spread(tuple(x.shape[1:])), edge_weight)
 
     @eager
     def __call__(
@@ -292,10 +286,9 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
     def _options(self) -> dict[str, str]:
         r"""The options of the formula, in the order of the signature."""
 
-    def _tilted(self, x: Tensor, graph: Graph, theta: Tensor, weight: Tensor | None) -> Tensor:
-        spec = self.spec
-        options = spec.kind, spec.form, spec.shift, self.sign, None, None
-        return functional.tilted(x, graph, theta, weight, *options)
+    @abstractmethod
+    def _formula(self, x: Tensor, graph: Graph, theta: Tensor, weight: Tensor | None) -> Tensor:
+        r"""The aggregate over a graph, with a parameter that broadcasts against one message."""
 
     def _aggregate_messages(self, x: Tensor, given: Messages) -> Tensor:
         theta = self._spread(given.features)
@@ -305,7 +298,7 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         if len(given.features) > 2 and theta.dim() > 0:
             theta = theta.expand(given.features).reshape(given.x.shape[1:])
         weight = self._dropped(given.graph, given.weight)
-        return self._tilted(given.x, given.graph, theta, weight).view(given.out_shape)
+        return self._formula(given.x, given.graph, theta, weight).view(given.out_shape)
 
     def _dropped(self, graph: Graph, weight: Tensor | None) -> Tensor | None:
         r"""Weights of which some are 0 in training, all heads of an edge together."""
@@ -349,6 +342,36 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
             facts["edge_dropout"] = self.edge_dropout
         listed = ", ".join(f"{name}={fact!r}" for name, fact in facts.items())
         return f"{type(self).__name__}({self.domain.name}={_shown(self.value)}, {listed})"
+
+
+class TiltedAggregation(LearnableAggregation):
+    r"""Base of the paper's three aggregators.
+
+    Args:
+        spec (AggregationSpec): Which of them it is.
+        start (float, sequence or Tensor): The start value, or one for each head or channel.
+        sign (str, optional): :obj:`"shift"` measures features from :math:`\mu`, :obj:`"abs"` takes
+            :math:`|z|` and adds nothing back. (default: :obj:`"shift"`)
+        **options: Further arguments of :class:`LearnableAggregation`.
+    """
+
+    def __init__(
+        self,
+        spec: AggregationSpec,
+        start: Start,
+        sign: Sign = "shift",
+        **options: Unpack[ParameterOptions],
+    ) -> None:
+        check_choice("sign", sign, get_args(Sign))
+        super().__init__(PARAMETER[spec.kind], LOWER_BOUND[spec.kind], start, **options)
+        self.spec = spec
+        self.sign = sign
+        self.has_mu = spec.has_mu and sign == "shift"
+
+    def _formula(self, x: Tensor, graph: Graph, theta: Tensor, weight: Tensor | None) -> Tensor:
+        spec = self.spec
+        options = spec.kind, spec.form, spec.shift, self.sign, None, None
+        return functional.tilted(x, graph, theta, weight, *options)
 
 
 def _check_graph_call(ptr: Tensor | None, dim_size: int | None, dim: int) -> None:

@@ -6,13 +6,13 @@ from typing import Unpack, final
 
 from torch import Tensor
 
-from meanmax.aggr.base import LearnableAggregation, ParameterOptions
+from meanmax.aggr.base import ParameterOptions, TiltedAggregation
 from meanmax.aggr.parameter import Start
 from meanmax.ops.spec import AggregationSpec, Shift, Sign
 
 
 @final
-class LpAggregation(LearnableAggregation):
+class LpAggregation(TiltedAggregation):
     r"""The Lp norm over neighbours, from their weighted sum (:math:`p = 1`) to their maximum
     (:math:`p \to \infty`), of the `"Generalizing Aggregation Functions in GNNs: High-Capacity GNNs
     via Nonlinear Neighborhood Aggregators" <https://arxiv.org/abs/2202.09145>`_ paper.

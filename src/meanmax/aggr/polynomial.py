@@ -6,13 +6,13 @@ from typing import Unpack, final
 
 from torch import Tensor
 
-from meanmax.aggr.base import LearnableAggregation, ParameterOptions
+from meanmax.aggr.base import ParameterOptions, TiltedAggregation
 from meanmax.aggr.parameter import Start
 from meanmax.ops.spec import AggregationSpec, Form, Sign
 
 
 @final
-class PolynomialAggregation(LearnableAggregation):
+class PolynomialAggregation(TiltedAggregation):
     r"""The polynomial mean over neighbours, from their weighted mean (:math:`\alpha = 0`) to their
     maximum (:math:`\alpha \to \infty`), of the `"Generalizing Aggregation Functions in GNNs:
     High-Capacity GNNs via Nonlinear Neighborhood Aggregators" <https://arxiv.org/abs/2202.09145>`_

@@ -12,29 +12,18 @@ from torch.nn import Module, Parameter
 from torch_geometric.nn import MessagePassing
 
 from meanmax import functional
-from meanmax.aggr import LpAggregation, PolynomialAggregation, SoftmaxAggregation
+from meanmax.aggr import AGGREGATIONS
 from meanmax.aggr.base import LearnableAggregation
 from meanmax.aggr.maxness import maxness
 from meanmax.graph import Graph, SparseFeatures
-from meanmax.names import aggregator_name
+from meanmax.names import LEARNED, aggregator_name
 from meanmax.nn.linear import Features, LazyParameters, Linear, as_dense
 from meanmax.ops.spec import Form, check_choice
 
 Order: TypeAlias = Literal["transform-first", "aggregate-first"]
 Pair: TypeAlias = tuple[Features, Features | None]
 
-CLASSES: dict[str, type[LpAggregation | PolynomialAggregation | SoftmaxAggregation]] = {
-    "lp": LpAggregation,
-    "poly": PolynomialAggregation,
-    "softmax": SoftmaxAggregation,
-}
-r"""The learnable aggregators by the names they are stored under."""
-
-Aggr: TypeAlias = (
-    Literal["linear", "lp", "poly", "polynomial", "softmax", "max", "none"]
-    | LearnableAggregation
-    | None
-)
+Aggr: TypeAlias = str | LearnableAggregation | None  # a name is one of meanmax.names
 
 
 @final
@@ -52,11 +41,11 @@ class Neighbourhood(Module):
             return
         name = aggregator_name(aggr)
         self.is_max = name == "max"
-        if name in CLASSES:
+        if name in LEARNED:
             options: dict[str, Any] = {} if heads is None else {"per": "head", "heads": heads}
-            if name != "lp":
+            if "form" in LEARNED[name]:
                 options["form"] = form
-            self.learned = CLASSES[name](**options)
+            self.learned = AGGREGATIONS[name](**options)
 
     @property
     def is_linear(self) -> bool:

@@ -10,10 +10,10 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from torch.nn import BatchNorm1d, LayerNorm, Module, ReLU, Sequential
 
-from meanmax.aggr.base import LearnableAggregation
-from meanmax.names import aggregator_name
+from meanmax.aggr import AGGREGATIONS, LearnableAggregation
+from meanmax.names import LEARNED, aggregator_name
 from meanmax.nn.cat import CATConv, Conjunction, StructuralEmbedding
-from meanmax.nn.conv import CLASSES, Aggr, Order, check_positive, check_rate
+from meanmax.nn.conv import Aggr, Order, check_positive, check_rate
 from meanmax.nn.gat import GATConv
 from meanmax.nn.gcn import GCNConv
 from meanmax.nn.gin import GINConv
@@ -26,7 +26,6 @@ from meanmax.ops.spec import Form, check_choice
 Nonlinear: TypeAlias = Literal["first", "all", "hidden"]
 Skip: TypeAlias = Literal["linear", "residual"] | None
 Norm: TypeAlias = Literal["batch", "layer"] | None
-PARAMETERS = {"lp": "p", "poly": "alpha", "softmax": "gamma"}
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,7 @@ def nest_layer_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def make_aggregator(
-    aggr: Aggr | str, options: Mapping[str, Any], heads: int | None, channels: int, form: Form
+    aggr: Aggr, options: Mapping[str, Any], heads: int | None, channels: int, form: Form
 ) -> Aggr:
     r"""The aggregator of one layer."""
     if isinstance(aggr, LearnableAggregation):
@@ -152,19 +151,18 @@ def make_aggregator(
             )
         return copy.deepcopy(aggr)
     name = aggregator_name(aggr)
-    if name not in CLASSES:
+    if name not in LEARNED:
         if options:
             raise ValueError(
                 f"'aggr_options' has no effect with aggr={aggr!r} (got {dict(options)}): leave it "
-                f"out, or choose one of {', '.join(repr(name) for name in CLASSES)}"
+                f"out, or choose one of {', '.join(repr(name) for name in LEARNED)}"
             )
         return "max" if name == "max" else None
-    kind, arguments = CLASSES[name], dict(options)
-    if "start" in arguments:
-        arguments[PARAMETERS[name]] = arguments.pop("start")
+    kind, arguments = AGGREGATIONS[name], dict(options)
+    start = [arguments.pop("start")] if "start" in arguments else []  # its first argument
     if "normalize" in arguments:  # the name in stored rows, settings files and saved models
         arguments["form"] = arguments.pop("normalize")
-    if name != "lp":
+    if "form" in LEARNED[name]:
         arguments.setdefault("form", form)
     per = arguments.setdefault("per", "layer" if heads is None else "head")
     if per == "head" and heads is None:
@@ -174,7 +172,7 @@ def make_aggregator(
     elif per == "channel":
         arguments["channels"] = channels
     try:
-        return kind(**arguments)
+        return kind(*start, **arguments)
     except TypeError as error:
         raise ValueError(f"'aggr_options' does not fit {kind.__name__}: {error}") from None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from meanmax.names import PYG_BASELINES
+from meanmax.names import LEARNED, PYG_BASELINES
 from meanmax.train.schedule import Schedule
 
 if TYPE_CHECKING:  # stored rows are read without loading PyTorch
@@ -15,7 +15,6 @@ if TYPE_CHECKING:  # stored rows are read without loading PyTorch
     from meanmax.nn import Trainable
 
 ATTENTION = ("gat", "cat")
-_LEARNED = ("lp", "poly", "softmax")
 
 
 class SettingsError(ValueError):
@@ -190,16 +189,17 @@ def _matters(name: str, backbone: str, aggr: str, found: Mapping[str, Any]) -> b
     if found[name] is None:
         return False
     if name in AGGREGATOR:
-        users = {"shift": ("lp",), "normalize": ("poly", "softmax"), "sign": ("lp", "poly")}
+        if name in ("normalize", "shift", "sign"):
+            return {"normalize": "form"}.get(name, name) in LEARNED.get(aggr, ())
         if name == "upper" and found.get("reparam") != "sigmoid":
             return False
-        return aggr in users.get(name, _LEARNED)
+        return aggr in LEARNED
     if name == "nonlinear":
-        return aggr in (*_LEARNED, "max")
+        return aggr in (*LEARNED, "max")
     if name.startswith("aggregator_"):
-        if aggr not in (*_LEARNED, "pyg-softmax", "pyg-powermean"):
+        if aggr not in (*LEARNED, "pyg-softmax", "pyg-powermean"):
             return False
-        if aggr in _LEARNED and not found.get("learn", True):
+        if aggr in LEARNED and not found.get("learn", True):
             return False
         alternating = found.get("schedule") == "alternating"
         return alternating or name in ("aggregator_lr", "aggregator_clip")

@@ -195,8 +195,8 @@ PYG_BASELINES: Final = {
 }
 SHAPES: Final = ((PUBMED, TRAINEES), (COMPUTERS, TRAINEES), (PPI, TRAINEES), (CITESEER, SPARSE))
 MEMORY_CASES: dict[str, tuple[Shape, Callable[[str | None], Module]]] = {
-    "gat 4×256": (PPI, lambda aggr: GATConv(50, 256, 4, aggr=aggr)),  # type: ignore[arg-type]
-    "gcn 64": (LARGE, lambda aggr: GCNConv(64, 64, aggr=aggr)),  # type: ignore[arg-type]
+    "gat 4×256": (PPI, lambda aggr: GATConv(50, 256, 4, aggr=aggr)),
+    "gcn 64": (LARGE, lambda aggr: GCNConv(64, 64, aggr=aggr)),
 }
 SHRINK = 40
 
