@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from meanmax.graph import Graph
+from meanmax.graph.checks import not_a_graph
 from meanmax.ops import AggregationSpec, neighbour_max, tilted_aggregate, weighted_sum
 from meanmax.ops.autograd import own_weight, row_totals, with_heads
 from meanmax.ops.dispatch import eager
@@ -327,10 +328,7 @@ def _as_features(x: Tensor, graph: Graph) -> tuple[Tensor, int, torch.dtype]:
         or float64; the number of heads, 1 without heads; the dtype of the result.
     """
     if not isinstance(graph, Graph):
-        raise ValueError(
-            f"'graph' must be a meanmax.Graph (got {type(graph).__name__}); make one with "
-            f"Graph.from_edge_index(edge_index, num_nodes)"
-        )
+        raise not_a_graph(graph)
     if not isinstance(x, Tensor) or not x.is_floating_point():
         got = x.dtype if isinstance(x, Tensor) else type(x).__name__
         raise ValueError(f"'x' must be a floating-point tensor (got {got})")

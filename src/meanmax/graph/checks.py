@@ -18,6 +18,14 @@ _SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
 _INTEGER = (*_SIGNED, torch.uint8, torch.uint16, torch.uint32, torch.uint64)
 
 
+def not_a_graph(value: object) -> ValueError:
+    r"""The error for an argument :obj:`graph` of another type."""
+    return ValueError(
+        f"'graph' must be a meanmax.Graph (got {type(value).__name__}); make one with "
+        f"Graph.from_edge_index(edge_index, num_nodes)"
+    )
+
+
 def as_index(value: Any, name: str) -> Tensor:
     r"""Returns a dense tensor of signed integers from a tensor, an array or a (nested) list."""
     index: Tensor

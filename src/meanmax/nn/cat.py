@@ -15,6 +15,7 @@ from torch.nn import Module, Parameter
 
 from meanmax import functional
 from meanmax.graph import Graph
+from meanmax.graph.checks import not_a_graph
 from meanmax.nn.conv import Aggr, Pair, as_graph, check_positive, check_rate, square_features
 from meanmax.nn.gat import AttentionConv, attended, reweighted, scores
 from meanmax.nn.linear import Features, fast_dropout
@@ -125,10 +126,7 @@ def fit_structure(graph: Graph, channels: int, *, seed: int = 0) -> Tensor:
 
 def _checked(graph: object) -> Graph:
     if not isinstance(graph, Graph):
-        raise ValueError(
-            f"'graph' must be a meanmax.Graph (got {type(graph).__name__}); make one with "
-            f"Graph.from_edge_index(edge_index, num_nodes)"
-        )
+        raise not_a_graph(graph)
     if graph.weight is not None and graph.weight.dim() == 2:
         raise ValueError("structural embeddings take one weight per edge (got weights per head)")
     return graph

@@ -18,6 +18,7 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_self_loops, remove_self_loops
 
 from meanmax.graph import Graph, SparseFeatures
+from meanmax.graph.checks import not_a_graph
 from meanmax.nn.conv import as_graph, check_features, check_positive, check_rate
 from meanmax.nn.linear import Features, fast_dropout
 from meanmax.nn.model import ACTIVATIONS, Activation, GraphInput, LayerStack
@@ -265,10 +266,7 @@ def build_pyg_baseline(
     check_positive(in_channels=in_channels, hidden=hidden, out_channels=out_channels, layers=layers)
     rate = check_rate(dropout)
     if not isinstance(graph, Graph):
-        raise ValueError(
-            f"'graph' must be a meanmax.Graph (got {type(graph).__name__}); make one with "
-            f"Graph.from_edge_index(edge_index, num_nodes)"
-        )
+        raise not_a_graph(graph)
     is_pna = baseline == "pna"
     kind = _pna(graph) if is_pna else LAYERS[backbone]
     count = 1 if is_pna else check_heads(backbone, heads, hidden, layers)
