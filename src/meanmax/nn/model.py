@@ -109,7 +109,7 @@ class LayerStack(Module):
         r"""The last hidden embedding of every node, without dropout and without gradient; the
         output itself if there is one layer.
         """
-        with _evaluation(self):
+        with evaluation_mode(self):
             return self._run(x, graph, structure)[-2:][0]
 
     def aggregator_parameters(self) -> list[Parameter]:
@@ -236,7 +236,7 @@ class NodeModel(LayerStack):
             for index, layer in enumerate(self.layers)
         ]
         try:
-            with _evaluation(self):
+            with evaluation_mode(self):
                 self._run(x, graph, structure)
         finally:
             for hook in hooks:
@@ -353,7 +353,7 @@ BY_NODE = (
 
 
 @contextmanager
-def _evaluation(model: Module) -> Iterator[None]:
+def evaluation_mode(model: Module) -> Iterator[None]:
     r"""Switches dropout off inside a :obj:`with` block."""
     training = model.training
     model.eval()

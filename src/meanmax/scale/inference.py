@@ -18,6 +18,7 @@ from meanmax.graph import Graph, SparseFeatures
 from meanmax.nn import CATConv, GATConv, GINConv, MaskedGCNConv, NodeModel
 from meanmax.nn.conv import Conv
 from meanmax.nn.linear import Features, as_dense
+from meanmax.nn.model import evaluation_mode
 from meanmax.scale.edges import BatchingError, Block, CsrEdges, GraphBlocks
 from meanmax.scale.features import (
     DenseRows,
@@ -162,17 +163,14 @@ def run_layers(
     on_rows: OnRows | None = None,
 ) -> DenseRows:
     r"""The same with results in scratch space, which then holds the last layer's."""
-    was_training, passes = model.training, Passes(GraphBlocks(edges), scratch, memory, on_rows)
-    model.eval()
-    try:
-        h: FeatureRows = rows
+    passes = Passes(GraphBlocks(edges), scratch, memory, on_rows)
+    h: FeatureRows = rows
+    with evaluation_mode(model):
         for index in range(len(model.layers)):
             out = passes.layer(model, index, h)
             if h is not rows:
                 passes.release(h)
             h = out
-    finally:
-        model.train(was_training)
     assert isinstance(h, DenseRows)
     return h
 
