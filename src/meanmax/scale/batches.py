@@ -2,7 +2,6 @@ r"""Batches to train on: clusters of a partition, or training nodes with sampled
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -15,7 +14,7 @@ from meanmax.graph import Graph
 from meanmax.scale.edges import Array, BatchingError, CsrEdges, group_nodes, pointer_of
 from meanmax.scale.features import FeatureRows
 from meanmax.scale.partition import assign_metis, block_bounds
-from meanmax.scale.sampling import Draws, NeighbourProblem, NeighbourSampler
+from meanmax.scale.sampling import Draws, NeighbourProblem, NeighbourSampler, shuffled_batches
 from meanmax.train import LabeledNodes, Sample, TrainingProblem
 
 Kind: TypeAlias = Literal["clusters", "neighbours"]
@@ -188,9 +187,8 @@ class ClusterProblem(TrainingProblem):
 
     def batches(self) -> Iterator[Sample]:
         r"""The batches of one epoch, in an order drawn from PyTorch's generator."""
-        order = torch.randperm(self.clusters.num_parts, generator=self.draws.generator())
-        # Of about equal size: a last one of what is left over would be a poor picture of the graph.
-        drawn = torch.tensor_split(order, math.ceil(len(order) / self.per_batch))
+        generator = self.draws.generator()
+        drawn = shuffled_batches(self.clusters.num_parts, self.per_batch, generator)
         listed = [parts.tolist() for parts in drawn if self._training[parts.numpy()].any()]
         for parts in self.draws.share(listed):
             yield self.sample(parts, len(listed))

@@ -124,6 +124,16 @@ class Draws:
         return [batches[(index * size + rank) % len(batches)] for index in range(rounds)]
 
 
+def shuffled_batches(count: int, most: int, generator: Generator) -> Sequence[torch.Tensor]:
+    r"""The numbers below :obj:`count` in random order, in batches of at most :obj:`most`.
+
+    Batches are of about equal size: a last one with only what is left over would represent the
+    graph badly.
+    """
+    order = torch.randperm(count, generator=generator)
+    return torch.tensor_split(order, math.ceil(count / most))
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NeighbourProblem(TrainingProblem):
     r"""Trains on a few training nodes at a time, with newly drawn neighbours each time. The loss is
@@ -152,8 +162,7 @@ class NeighbourProblem(TrainingProblem):
     def batches(self) -> Iterator[Sample]:
         r"""The batches of one epoch, in an order drawn from PyTorch's generator."""
         generator = self.draws.generator()
-        order = torch.randperm(len(self.nodes.index), generator=generator)
-        drawn = torch.tensor_split(order, math.ceil(len(order) / self.batch_size))
+        drawn = shuffled_batches(len(self.nodes.index), self.batch_size, generator)
         seeds = torch.randint(LARGEST, (len(drawn),), generator=generator).tolist()
         for chosen, seed in self.draws.share(list(zip(drawn, seeds, strict=True))):
             yield self.sample(chosen, seed)
