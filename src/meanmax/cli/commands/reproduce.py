@@ -193,7 +193,7 @@ def _missing_text(commands: Sequence[str], what: str, splits: int) -> list[str]:
 
 
 def _beside_paper(name: str, own: Statistics) -> dict[str, Any]:
-    paper = result_tables.paper_counts("ppi" if name == "ppi-go" else name)
+    paper = result_tables.paper_counts(result_tables.name_in_paper(name))
     return {"ours": asdict(own), "paper": None if paper is None else paper._asdict()}
 
 

@@ -16,17 +16,16 @@ from typing import Any, NamedTuple
 from meanmax.data import CATALOG
 from meanmax.study.paper import depth
 from meanmax.study.paper.depth import SETTINGS
-from meanmax.study.paper.result_tables import AGGRS, BACKBONES, SCHEMES, SETS, Tabled, table
+from meanmax.study.paper.result_tables import AGGRS, BACKBONES, PPI, SCHEMES, SETS, Tabled, table
 from meanmax.study.runs.machine import revision_notes
 from meanmax.study.runs.plan import Plan, reference, settings_text
 from meanmax.study.runs.row import Row
-from meanmax.study.settings.settings import packaged, settings_for
+from meanmax.study.settings.settings import override_options, packaged, settings_for
 from meanmax.study.stats.cells import select
 from meanmax.study.stats.comparison import BASELINE, compare
 
 ABLATION = ("cora", "photo")
 EMBEDDED = (("photo", "gcn"), ("computers", "gat"))
-PPI = ("ppi", "ppi-go")
 
 
 @dataclass(frozen=True)
@@ -186,9 +185,7 @@ class Reproduction:
             words += ["--settings", self.settings_name]
         if self.scheme is not None:
             words += ["--split", self.scheme]
-        for name, value in self.overrides.items():
-            words += ["--set", f"{name}={value}"]
-        return shlex.join(words)
+        return shlex.join(words + override_options(self.overrides))
 
     def _words(self, what: str, data: str, *more: str) -> list[str]:
         return ["meanmax", "reproduce", what, "--data", data, *more, "--splits", str(self.splits)]

@@ -77,6 +77,11 @@ def paper_counts(data: str) -> Counts | None:
     return None if row is None else Counts(**row)
 
 
+def name_in_paper(data: str) -> str:
+    r"""The data set of the paper that a data set is shown beside: PPI for :obj:`"ppi-go"`."""
+    return "ppi" if data == "ppi-go" else data
+
+
 def _table(number: int) -> dict[str, Any]:
     if number not in TABLES:
         raise ValueError(
@@ -101,6 +106,7 @@ SCHEMES = {
     **dict.fromkeys(("cora", "citeseer", "pubmed"), "citation"),
     **dict.fromkeys(("photo", "computers"), "amazon"),
 }
+PPI = ("ppi", "ppi-go")
 PPI_GO = (
     "ppi-go has PPI's graphs and features but rebuilt labels: the paper's numbers beside it are "
     "those of PPI, and no cell is marked."
@@ -179,7 +185,7 @@ def cell_of(number: int, backbone: str, aggr: str, data: str, rows: Sequence[Row
     r"""The cell of one method on one data set."""
     values = scores(rows, METRIC[number])
     mean, std = mean_and_std(values.values())
-    paper = paper_value(number, backbone, aggr, "ppi" if data == "ppi-go" else data)
+    paper = paper_value(number, backbone, aggr, name_in_paper(data))
     mark = "no paper value" if data == "ppi-go" and values else _mark(mean, paper)
     clusters = ("kmeans_accuracy", "kmeans_nmi", "kmeans_ari") if number == 3 else ()
     extra = {name: mean_and_std(scores(rows, name).values())[0] for name in clusters}
@@ -279,7 +285,7 @@ def _judged(listed: Sequence[Claim], unit: str) -> str:
 
 def paper_gain(number: int, backbone: str, aggr: str, data: str) -> float:
     r"""The paper's mean of an aggregator minus that of its baseline; NaN if it has none."""
-    name = "ppi" if data == "ppi-go" else data
+    name = name_in_paper(data)
     own = paper_value(number, backbone, aggr, name)
     base = paper_value(number, backbone, BASELINE, name)
     return math.nan if own is None or base is None else own.mean - base.mean

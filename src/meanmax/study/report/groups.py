@@ -2,7 +2,6 @@ r"""Groups of runs: each is one comparison, with its numbers, its settings and h
 
 from __future__ import annotations
 
-import json
 import math
 import shlex
 from collections import Counter
@@ -13,15 +12,14 @@ from statistics import fmean
 from typing import Any
 
 from meanmax.data.fetch.catalog import CATALOG
-from meanmax.study.paper.result_tables import BACKBONES, SCHEMES, SETS, cell_of, paper_gain
+from meanmax.study.paper.result_tables import BACKBONES, PPI, SCHEMES, SETS, cell_of, paper_gain
 from meanmax.study.runs.row import Row, json_safe
-from meanmax.study.settings.settings import NAMES, SettingsError, settings_for
-from meanmax.study.stats.cells import CellOfRows, Selected, cells, select
+from meanmax.study.settings.settings import NAMES, option_text, override_options, settings_key
+from meanmax.study.stats.cells import Selected, cells, planned_settings, select
 from meanmax.study.stats.comparison import Comparison, compare
 
 ORDER = ("none", "lp", "poly", "softmax", "max")  # of aggregators; others follow by name
 COLOURS = 8  # of methods
-PPI = ("ppi", "ppi-go")
 SYMBOLS = {"at or above": "▲", "within one std": "≈", "below": "▼"}  # compared with the paper
 NAMED_CHANGES = 3  # up to this many changed settings are listed in a heading
 PLACE = "FOLDER-OF"  # instead of a path in commands: rows have the name of a user's own data alone
@@ -172,9 +170,7 @@ class RunGroup:
         words += ["--split", f"{kind}:{PLACE}/{file}" if colon else self.split]
         if self.settings_name in NAMES:
             words += ["--settings", self.settings_name]
-        for name, value in self.overrides.items():
-            words += ["--set", f"{name}={option_text(value)}"]
-        return shlex.join(words)
+        return shlex.join(words + override_options(self.overrides))
 
 
 def _paper(group: RunGroup, aggr: str, number: int | None) -> dict[str, Any] | None:
@@ -244,15 +240,15 @@ def _groups_in(rows: list[Row], comparisons: Comparisons) -> list[RunGroup]:
     r"""The comparisons of one backbone on one data set with one scheme of splits."""
     first = rows[0]
     methods = [(cell, name) for cell in cells(rows) for name in cell.settings_names]
-    texts = [(row, (row.aggr, _text(row.settings))) for row in rows]
-    wanted = {(name, _text(cell.changed)): cell.changed for cell, name in methods}
+    texts = [(row, (row.aggr, settings_key(row.settings))) for row in rows]
+    wanted = {(name, settings_key(cell.changed)): cell.changed for cell, name in methods}
     found: list[tuple[set[str], RunGroup]] = []
     for (name, text), changed in wanted.items():
         members = {
-            (cell.aggr, _text(cell.settings))
+            (cell.aggr, settings_key(cell.settings))
             for cell, own_name in methods
-            if (own_name == name and _text(cell.changed) == text)
-            or cell.settings == _planned(name, cell, changed)
+            if (own_name == name and settings_key(cell.changed) == text)
+            or cell.settings == planned_settings(cell, name, changed)
         }
         own_rows = [row for row, member in texts if member in members]
         keys = {row.key for row in own_rows}
@@ -263,16 +259,9 @@ def _groups_in(rows: list[Row], comparisons: Comparisons) -> list[RunGroup]:
     return [group for _, group in found]
 
 
-def _planned(name: str, cell: CellOfRows, changed: dict[str, Any]) -> dict[str, Any] | None:
-    try:
-        return settings_for(name, cell.backbone, cell.aggr, cell.data, changed)
-    except SettingsError:  # of another version: these runs are compared among themselves
-        return None
-
-
 def _group_rank(group: RunGroup) -> tuple[Any, ...]:
     file = NAMES.index(group.settings_name) if group.settings_name in NAMES else len(NAMES)
-    text = _text(group.overrides)
+    text = settings_key(group.overrides)
     place = (*rank(SETS, group.data), *rank(BACKBONES, group.backbone))
     return bool(group.overrides), file, *place, group.split, len(text), text
 
@@ -280,10 +269,6 @@ def _group_rank(group: RunGroup) -> tuple[Any, ...]:
 def rank(known: Sequence[str], name: str) -> tuple[int, str]:
     r"""The sort key that puts known names first, in their order."""
     return (known.index(name), "") if name in known else (len(known), name)
-
-
-def _text(settings: dict[str, Any]) -> str:
-    return json.dumps(settings, sort_keys=True)
 
 
 def distinguish(listed: Sequence[RunGroup], names: Sequence[str]) -> list[str]:
@@ -315,8 +300,3 @@ def setting(value: Any, nothing: str = "none") -> str:
     if value is None:
         return nothing
     return f"{value:g}" if isinstance(value, float) else option_text(value)
-
-
-def option_text(value: Any) -> str:
-    r"""The value of a setting as :obj:`--set` takes it, without any rounding."""
-    return str(value).lower() if isinstance(value, bool) or value is None else str(value)

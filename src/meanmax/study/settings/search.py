@@ -3,14 +3,19 @@ r"""Random search of settings, with the same number of trials for each method.""
 from __future__ import annotations
 
 import itertools
-import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from meanmax.study.runs.row import Row, json_safe
-from meanmax.study.settings.settings import SettingsError, apply_rules, packaged, settings_for
+from meanmax.study.settings.settings import (
+    SettingsError,
+    apply_rules,
+    packaged,
+    settings_for,
+    settings_key,
+)
 from meanmax.study.stats.cells import mean_and_std
 from meanmax.study.stats.comparison import BASELINE
 
@@ -54,12 +59,12 @@ class Search:
         own = {n: values for n, values in self.space(aggr).items() if n not in common[0]}
         draw = random.Random(f"{self.seed} {self.backbone} {aggr}")
         found = [self._settings(aggr, {})]
-        seen = {json.dumps(found[0], sort_keys=True)}
+        seen = {settings_key(found[0])}
         for shared in common[: self.budget - 1]:
             for _ in range(_DRAWS):
                 drawn = {name: draw.choice(values) for name, values in own.items()}
                 settings = self._settings(aggr, {**shared, **drawn})
-                if (text := json.dumps(settings, sort_keys=True)) not in seen:
+                if (text := settings_key(settings)) not in seen:
                     seen.add(text)
                     found.append(settings)
                     break

@@ -2,6 +2,7 @@ r"""Settings files: rules that give the settings of a method on a data set."""
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -11,7 +12,17 @@ from typing import Any
 
 from meanmax.train.settings import KINDS, Settings, SettingsError, check_name
 
-__all__ = ["KINDS", "NAMES", "SettingsError", "parse_overrides", "read_settings", "settings_for"]
+__all__ = [
+    "KINDS",
+    "NAMES",
+    "SettingsError",
+    "option_text",
+    "override_options",
+    "parse_overrides",
+    "read_settings",
+    "settings_for",
+    "settings_key",
+]
 
 NAMES = ("published", "default")
 r"""The settings files in the package."""
@@ -75,6 +86,11 @@ def settings_for(
     return read_settings(name, backbone, aggr, data, overrides).to_dict()
 
 
+def settings_key(settings: Mapping[str, Any]) -> str:
+    r"""A text that is the same for equal settings, whatever their order."""
+    return json.dumps(settings, sort_keys=True)
+
+
 @cache
 def read_rules(name: str) -> dict[str, Any]:
     r"""The rules of a settings file. A file outside the package may name one of :obj:`NAMES` as its
@@ -133,6 +149,22 @@ def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
         check_name(name)
         found[name] = _parsed(name, text.strip())
     return found
+
+
+def override_options(overrides: Mapping[str, Any]) -> list[str]:
+    r"""The options of a command that :func:`parse_overrides` reads as these settings.
+
+    Example:
+        >>> override_options({"lr": 0.005, "learn": False})
+        ['--set', 'lr=0.005', '--set', 'learn=false']
+    """
+    pairs = [f"{name}={option_text(value)}" for name, value in overrides.items()]
+    return [word for pair in pairs for word in ("--set", pair)]
+
+
+def option_text(value: Any) -> str:
+    r"""The value of a setting as :obj:`--set` takes it, without any rounding."""
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)
 
 
 def _check_form(name: str, content: Mapping[str, Any]) -> None:

@@ -2,7 +2,6 @@ r"""Rows that belong together: selected for a comparison, or summarised in cells
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections import Counter
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from meanmax.study.runs.row import Row
-from meanmax.study.settings.settings import SettingsError, settings_for
+from meanmax.study.settings.settings import SettingsError, settings_for, settings_key
 
 
 def without_folder(scheme: str) -> str:
@@ -78,14 +77,15 @@ def cells(rows: Iterable[Row]) -> list[CellOfRows]:
     r"""Groups rows into cells, sorted by data, backbone, aggregator and settings."""
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
-        groups.setdefault((*_place(row), _text(row.settings)), []).append(row)
-    listed = map(_cell, groups.values())
-    return sorted(listed, key=lambda x: (*_place(x), len(_text(x.changed)), _text(x.changed)))
+        groups.setdefault((*_place(row), settings_key(row.settings)), []).append(row)
+    return sorted(map(_cell, groups.values()), key=_cell_rank)
 
 
 def is_planned_from(row: Row, settings_name: str) -> bool:
     r"""Whether a row has the name of a settings file, or the same settings."""
-    return row.settings_name == settings_name or row.settings == _planned(row, settings_name)
+    if row.settings_name == settings_name:
+        return True
+    return row.settings == planned_settings(row, settings_name)
 
 
 def _cell(rows: list[Row]) -> CellOfRows:
@@ -113,25 +113,29 @@ def _place(cell: Row | CellOfRows) -> tuple[str, str, str, str, str]:
     return cell.data, cell.data_hash, cell.split, cell.backbone, cell.aggr
 
 
-def _text(settings: dict[str, Any]) -> str:
-    return json.dumps(settings, sort_keys=True)
+def _cell_rank(cell: CellOfRows) -> tuple[Any, ...]:
+    text = settings_key(cell.changed)
+    return *_place(cell), len(text), text
 
 
 def _changed(row: Row) -> dict[str, Any]:
-    planned = _planned(row, row.settings_name)
+    planned = planned_settings(row, row.settings_name)
     if planned is None:  # the file is of another version
         return row.settings
     changed = dict(fact for fact in row.settings.items() if fact not in planned.items())
     # A setting that the changed ones make useless is not missing.
-    planned = _planned(row, row.settings_name, changed) or planned
+    planned = planned_settings(row, row.settings_name, changed) or planned
     return changed | {name: None for name in planned if name not in row.settings}
 
 
-def _planned(
-    row: Row, settings_name: str, overrides: dict[str, Any] | None = None
+def planned_settings(
+    method: Row | CellOfRows, settings_name: str, overrides: dict[str, Any] | None = None
 ) -> dict[str, Any] | None:
+    r"""The settings of a method by a settings file, or :obj:`None` if they are of another version
+    and the file cannot give them.
+    """
     try:
-        return settings_for(settings_name, row.backbone, row.aggr, row.data, overrides)
+        return settings_for(settings_name, method.backbone, method.aggr, method.data, overrides)
     except SettingsError:
         return None
 

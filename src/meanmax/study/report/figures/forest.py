@@ -9,11 +9,10 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from meanmax.study.paper.result_tables import PPI_GO, SCHEMES, Claim, claims
+from meanmax.study.paper.result_tables import PPI, PPI_GO, SCHEMES, Claim, claims
 from meanmax.study.report.evidence import Evidence
 from meanmax.study.report.figures import style
 from meanmax.study.report.figures.request import FigureRequest
-from meanmax.study.report.groups import PPI
 from meanmax.study.stats.comparison import BASELINE, compare
 from meanmax.study.stats.paired import FEW
 

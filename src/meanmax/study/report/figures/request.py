@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from meanmax.data.fetch.catalog import CATALOG
 from meanmax.data.files import replacing
-from meanmax.study.paper.result_tables import AGGRS, BACKBONES, SETS
+from meanmax.study.paper.result_tables import AGGRS, BACKBONES, PPI, SETS
 from meanmax.study.report.embeddings import LabelSource
 from meanmax.study.report.evidence import Evidence, completed_runs
-from meanmax.study.report.groups import PPI, option_text
-from meanmax.study.settings.settings import NAMES
+from meanmax.study.settings.settings import NAMES, option_text, override_options
 from meanmax.study.stats.cells import Selected
 from meanmax.study.store.store import reported
 
@@ -116,8 +115,7 @@ class FigureRequest:
             words += more
             if self.settings_name not in (None, default):
                 words += ["--settings", str(self.settings_name)]
-            for name, value in self.overrides.items():
-                words += ["--set", f"{name}={option_text(value)}"]
+            words += override_options(self.overrides)
             commands.append(shlex.join(words + evidence.store_option(store)))
         return " && ".join(commands)
 
