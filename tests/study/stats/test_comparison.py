@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 
+from meanmax.study.stats import paired as paired_module
 from meanmax.study.stats.cells import Selected
 from meanmax.study.stats.comparison import CAVEAT, ONE_SPLIT, Comparison, Line, compare, findings
 from meanmax.study.stats.paired import Paired, holm, paired, reachable
@@ -222,3 +223,18 @@ def test_judgements():
     assert [one["judgement"] for one in facts["lines"]] == found
     assert facts["lines"][0]["paired"] is None and facts["lines"][1]["paired"]["n"] == 10
     assert facts["verdict"] == verdict(lines)
+
+
+def test_the_same_scores_are_bootstrapped_once(monkeypatch):
+    calls, interval = [], paired_module._interval
+    monkeypatch.setattr(
+        paired_module, "_interval", lambda *given: calls.append(given) or interval(*given)
+    )
+    rows = [
+        run(aggr, seed, 50.125 + seed * (1 + (aggr == "lp")))
+        for aggr in ("none", "lp")
+        for seed in range(4)
+    ]
+    lines = [compare(Selected(rows, []), "gcn", ["none", "lp"], data="cora").lines for _ in "ab"]
+    assert lines[0] == lines[1] and lines[0][1].paired.difference == 1.5
+    assert len(calls) == 1

@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from meanmax.study.runs.row import Row, json_safe
@@ -110,7 +111,7 @@ def compare(
         own = scores(rows[aggr], metric)
         shared = sorted(set(own) & set(base))
         if aggr != BASELINE and shared:
-            pairs[aggr] = paired([own[s] for s in shared], [base[s] for s in shared])
+            pairs[aggr] = _paired(tuple(own[s] for s in shared), tuple(base[s] for s in shared))
     adjusted = holm([pair.p for pair in pairs.values()])
     found: dict[str, dict[str, Any]] = {
         aggr: {"paired": pair, "adjusted_p": p, "reachable_p": least}
@@ -122,6 +123,11 @@ def compare(
     one_split = len({row.split_hash for row in selected.rows}) == 1
     one_split = one_split and len({row.seed for row in selected.rows}) > 1
     return Comparison(data, backbone, name, lines, selected.notes, one_split)
+
+
+# The page, the tables and the figures of one command compare the same runs, and bootstrap and test
+# are most of the work: each pair is computed once.
+_paired = lru_cache(maxsize=1024)(paired)
 
 
 def _line(aggr: str, rows: list[Row], metric: str, **differences: Any) -> Line:
