@@ -94,7 +94,7 @@ def test_clear_errors(tmp_path):
     )
     assert "whole graph" in message(*train, "--data", "karate", "--backbone", "cat", *CLUSTERS)
     (folder / "col.npy").write_bytes(b"\x93NUMPY")
-    assert "col.npy is cut short or damaged" in message(*train, "--data", folder)
+    assert "col.npy is truncated or damaged" in message(*train, "--data", folder)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["g"]
 
 

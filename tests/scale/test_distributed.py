@@ -82,7 +82,7 @@ def test_damage_and_wrong_numbers_are_said(folder):
         assert "lead from nodes that do not exist" in said
     path.write_bytes(path.read_bytes()[:100])
     for said in on_ranks(work.said_of, PARTS, folder):
-        assert "col.npy is cut short or damaged" in said
+        assert "col.npy is truncated or damaged" in said
 
 
 def test_a_folder_without_parts_for_processes(tmp_path):

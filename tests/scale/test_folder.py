@@ -110,7 +110,7 @@ def test_files_that_are_missing_or_cut_short(tmp_path, name):
     path = tmp_path / "g" / f"{name}.npy"
     content = path.read_bytes()
     path.write_bytes(content[:-8])
-    with pytest.raises(FolderError, match=f"{name}.npy is cut short or damaged"):
+    with pytest.raises(FolderError, match=f"{name}.npy is truncated or damaged"):
         open_folder(tmp_path / "g")
     path.write_bytes(b"PK" + content[2:])
     with pytest.raises(FolderError, match=f"{name}.npy"):

@@ -161,7 +161,7 @@ def _shuffled(dataset: Dataset, seed: int) -> np.ndarray:
 def _take_by_class(
     dataset: Dataset, seed: int, train: int, val: int, *, capped: bool = False
 ) -> list[np.ndarray]:
-    """So many training and validation nodes of each class, `capped` at 30 %, and the others."""
+    """A number of training and validation nodes of each class, `capped` at 30 %, and the others."""
     if dataset.task == "multilabel":
         raise DataError(f"'{dataset.name}' has several labels per node: use 'random'")
     nodes = _shuffled(dataset, seed)
@@ -229,7 +229,7 @@ def _parts_of_npz(dataset: Dataset, content: bytes, what: str, seed: int) -> lis
 
 
 def _nodes(array: np.ndarray, what: str, size: int, seed: int) -> np.ndarray:
-    """Node numbers, from such or from a mask; PyG writes several masks as columns."""
+    """Node numbers, from numbers or from a mask; PyG writes several masks as columns."""
     is_mask = array.dtype.kind == "b" or what.endswith("_mask")
     if array.ndim == 2:
         line, rows = "row", array

@@ -57,7 +57,7 @@ class Batches:
 
     @property
     def key(self) -> str:
-        r"""A text that differs where batches would."""
+        r"""A text that is different for different batches."""
         return ",".join(f"{name}={value}" for name, value in asdict(self).items())
 
     def problem(
@@ -71,9 +71,9 @@ class Batches:
         part_ptr: Array | None = None,
         draws: Draws | None = None,
     ) -> TrainingProblem:
-        r"""The batches as a problem to train on, for a model of so many layers, with features on
-        the scale they are learned from. :obj:`part_ptr` holds the first node of each part, where
-        nodes are grouped by parts already; by default batches are drawn for this process alone.
+        r"""The batches as a problem to train on, for a model with :obj:`layers` layers, from
+        features that are scaled already. :obj:`part_ptr` holds the first node of each part, if
+        nodes are already grouped by part. By default, batches are drawn for this process only.
         """
         draws = draws or Draws()
         if self.kind == "neighbours":
@@ -137,8 +137,8 @@ class Clusters:
         return places if self.order is None else self.order[places]
 
     def induced_graph(self, nodes: Array, wanted: Array) -> tuple[Graph, Array]:
-        r"""The graph of some different nodes, in their order, with the weights of the edges among
-        them; and where in it other nodes are, -1 where they are not.
+        r"""The subgraph induced by some distinct nodes, in their order and with weights, and the
+        position of each :obj:`wanted` node in it, -1 if it is not in it.
         """
         rows = self.edges.chosen(nodes)
         self._place[nodes] = np.arange(len(nodes), dtype=np.int32)
@@ -160,7 +160,7 @@ class Clusters:
 class ClusterProblem(TrainingProblem):
     r"""Trains on the graph that a few parts induce, as `Cluster-GCN
     <https://arxiv.org/abs/1905.07953>`_ does. Each epoch draws parts into new batches;
-    edges within a batch count, between two parts of it too, others do not.
+    a batch has all edges among its nodes, also those between two of its parts.
 
     Layers normalise weights by degrees within the batch. Batches are of about equal size; those
     without training nodes are left out.
@@ -194,9 +194,8 @@ class ClusterProblem(TrainingProblem):
             yield self.sample(parts, len(listed))
 
     def sample(self, parts: Sequence[int], count: int = 1) -> Sample:
-        r"""The batch of some parts, one of so many batches. Its loss is the sum over its training
-        nodes, divided by how many a batch has on average: each node counts the same, whichever
-        batch it is in.
+        r"""The batch of some parts, one of :obj:`count` batches. Its loss is the sum over its
+        training nodes, divided by their mean number per batch, so all nodes count equally.
         """
         nodes = self.clusters.nodes(parts)
         graph, places = self.clusters.induced_graph(nodes, self.nodes.index.numpy())

@@ -37,14 +37,15 @@ from meanmax.train.problem import Scaling
 class DistributedGraph(Graph):
     r"""The rows of a graph that one rank owns, in place of a whole :class:`~meanmax.Graph`.
 
-    Functions of the core, aggregators, layers and models take it with the features of the rank's
-    own nodes, and give what they would give for these nodes on the whole graph: the rows that edges
-    need from other ranks come by one exchange, :math:`\mu` is the minimum over all ranks, and
-    gradients of borrowed rows go back to their owners. Every rank has to make the same calls in the
-    same order. Gradients of parameters are those of the rank's own rows: sum them over ranks.
+    Functions of the core, aggregators, layers and models accept it with the features of the rank's
+    own nodes, and return what they would return for these nodes on the whole graph. The rows that
+    edges need from other ranks are fetched in one exchange, :math:`\mu` is the minimum over all
+    ranks, and gradients of halo rows are returned to their owners. Every rank has to make the same
+    calls in the same order. Gradients of parameters are those of the rank's own rows: sum them over
+    ranks.
 
-    No maximum is exchanged: the one that exponentials are measured from cancels out, and that of
-    the rank's own rows serves as well as that of the whole graph.
+    No maximum is exchanged: the one that is subtracted in exponents cancels out, and the maximum of
+    the rank's own rows works as well as that of the whole graph.
 
     :obj:`num_src`, :obj:`num_dst` and :obj:`num_nodes` are the number of own nodes.
 
@@ -190,7 +191,7 @@ def write_partition(
         split (Split): Which nodes train, validate and test.
         part (Tensor): The part of every node.
         num_parts (int): The number of parts, one for each rank.
-        origin (dict): What tells this partition from others.
+        origin (dict): What distinguishes this partition from others.
         method (str): How the nodes were assigned.
     """
     about = {"origin": origin, "method": method, "cut_edges": edge_cut(dataset.graph(), part)}
@@ -291,7 +292,7 @@ def open_part(path: Path, job: Job) -> Part:
             f"were started: torchrun --nproc-per-node {facts.parts} ..."
         )
     content = folder.manifest.text().encode()
-    if job.handed(content) != content:
+    if job.broadcast_bytes(content) != content:
         raise FolderError(
             f"{path} is not the same here as where the first process runs: copy one and the same "
             f"folder to every machine"

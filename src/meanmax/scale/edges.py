@@ -25,7 +25,7 @@ PASS_BYTES = 1 << 28
 
 
 class BatchingError(ValueError):
-    r"""Batches, or layer-wise inference, that cannot be made as asked; the message says why."""
+    r"""Batches or layer-wise inference that are not possible; the message says why."""
 
 
 class FolderError(ValueError):
@@ -99,8 +99,8 @@ class CsrEdges:
         return RowEdges(pointer, column, weight)
 
     def blocks(self, edge_bytes: int, row_bytes: int, memory: int) -> list[tuple[int, int]]:
-        r"""Consecutive rows whose work fits into some memory, or single rows that do not: a row is
-        never divided. An edge and a row need these bytes.
+        r"""Ranges of consecutive rows that fit into :obj:`memory`, given the bytes that an edge and
+        a row need. A row is never divided, so a single row may need more.
         """
 
         def needed(row: int) -> int:

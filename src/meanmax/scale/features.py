@@ -1,4 +1,4 @@
-r"""Features of nodes, in memory or on disk, read by ranges of rows or by rows that are named."""
+r"""Features of nodes, in memory or on disk, read by ranges of rows or by row numbers."""
 
 from __future__ import annotations
 
@@ -147,8 +147,8 @@ def row_ranges(size: int, row_bytes: int, memory: int) -> list[tuple[int, int]]:
 
 
 class ScratchSpace:
-    r"""Gives out arrays, float32, and takes them back: in memory, or in files of one folder that
-    are mapped into memory, so that the system moves them to disk when it needs the memory.
+    r"""Allocates and frees float32 arrays: in memory, or in memory-mapped files of one folder,
+    which the system moves to disk when it needs the memory.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -157,7 +157,7 @@ class ScratchSpace:
         self._count = 0
 
     def array(self, rows: int, width: int) -> Array:
-        r"""An array, :obj:`[rows, width]`, with anything in it; its place on disk is reserved."""
+        r"""An array, :obj:`[rows, width]`, uninitialised; its space on disk is reserved."""
         size = 4 * rows * width
         if self.folder is None or size == 0:
             return np.empty((rows, width), np.float32)

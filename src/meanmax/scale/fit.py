@@ -107,7 +107,7 @@ class Source:
         return np.asarray(self.y[both.numpy()]), {"train": train, "val": val}
 
     def _mean(self, centre: Tensor, power: int) -> Tensor:
-        r"""The mean of a power of features less a centre, in float64."""
+        r"""The mean of a power of features minus a centre, in float64."""
         size, total = self.x.shape[0], torch.zeros_like(centre)
         for some in row_ranges(size, 32 * self.num_features, PASS_BYTES):
             rows = as_dense(self.x.read(*some)).double()

@@ -103,7 +103,7 @@ def checksum(path: Path) -> str:
 
 
 def mapped(folder: Path, name: str, facts: ArrayFacts) -> Array:
-    r"""An array mapped from its file, read-only; an error unless it is what it should be."""
+    r"""An array mapped from its file, read-only; raises an error unless it matches the manifest."""
     path = folder / f"{name}.npy"
     try:
         array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -111,7 +111,7 @@ def mapped(folder: Path, name: str, facts: ArrayFacts) -> Array:
         raise FolderError(f"{path} is missing: write the folder again") from error
     except (OSError, ValueError) as error:
         raise FolderError(
-            f"{path} is cut short or damaged ({error}): write the folder again"
+            f"{path} is truncated or damaged ({error}): write the folder again"
         ) from error
     if array.shape != facts.shape or array.dtype.str != facts.dtype:
         raise FolderError(
@@ -276,7 +276,7 @@ class FolderWriter:
         self.folder = folder
 
     def array(self, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
-        r"""A new array, mapped and writable, whose place on disk is taken."""
+        r"""A new array, mapped and writable, whose space on disk is reserved."""
         path = self.folder / f"{name}.npy"
         header = np.lib.format.header_data_from_array_1_0(np.empty(0, dtype)) | {"shape": shape}
         with path.open("wb") as file:

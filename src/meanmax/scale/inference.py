@@ -49,7 +49,7 @@ class Passes:
     def layer(self, model: NodeModel, index: int, x: FeatureRows) -> DenseRows:
         r"""The output of a layer for all nodes.
 
-        What nodes send is computed once for each node, in a pass of its own. The layer's
+        What nodes send is computed once for each node, in a separate pass. The layer's
         :meth:`~meanmax.nn.conv.Conv.receive` then runs on blocks of rows.
         """
         layer, masked = model.layers[index], x
@@ -126,8 +126,8 @@ def layerwise(
     scratch: Path | None = None,
     on_rows: OnRows | None = None,
 ) -> Tensor:
-    r"""The output of every node, :obj:`[num_nodes, out_channels]`, as of the model's own call in
-    evaluation, but layer by layer in blocks of rows.
+    r"""The output of every node, :obj:`[num_nodes, out_channels]`, equal to that of the model in
+    evaluation mode, but computed layer by layer in blocks of rows.
 
     Nothing is sampled: each block reads the rows of all its neighbours, and :math:`\mu` of an
     aggregator is found over the whole layer first. A row with more edges than the memory has room
@@ -203,7 +203,7 @@ def scratch_bytes(model: NodeModel, rows: FeatureRows) -> int:
 
 
 def check_model(model: Any, rows: FeatureRows, edges: CsrEdges) -> None:
-    r"""A :class:`BatchingError` for what layer-wise inference does not do."""
+    r"""Raises a :class:`BatchingError` for what layer-wise inference does not support."""
     if not isinstance(model, NodeModel):
         raise BatchingError(
             f"layer-wise inference is for models of meanmax's own layers "
@@ -291,7 +291,7 @@ def predict_folder(
     on_rows: OnRows | None = None,
 ) -> np.ndarray:
     r"""The probability of every class, or of every label, :obj:`[num_nodes, num_classes]`, exact
-    and with bounded memory beside the result.
+    and with bounded memory apart from the result.
 
     Args:
         classifier (NodeClassifier): A trained classifier.

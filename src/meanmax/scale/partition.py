@@ -17,7 +17,7 @@ from meanmax.graph.build import expand
 
 
 class PartitionError(ValueError):
-    r"""A graph that cannot be divided as asked; the message says what to do."""
+    r"""A graph that cannot be partitioned as requested; the message says what to do."""
 
 
 def check_parts(parts: int, num_nodes: int) -> int:
@@ -81,7 +81,7 @@ def assign_metis(graph: Graph, parts: int, *, seed: int = 0) -> Tensor:
 
 
 def _undirected(graph: Graph) -> Any:
-    r"""The undirected graph as a matrix, each neighbour once and none oneself."""
+    r"""The undirected graph as a matrix, each neighbour once, without self-loops."""
     rowptr, col = graph.rowptr.cpu().numpy(), graph.col.cpu().numpy()
     size = graph.num_nodes
     if 2 * graph.num_edges > MOST:
@@ -96,7 +96,9 @@ def _undirected(graph: Graph) -> Any:
 
 
 def _without_empty(part: Tensor, parts: int) -> Tensor:
-    r"""METIS may leave parts empty on tiny or loose graphs: each takes a node of the largest."""
+    r"""METIS may leave parts empty on small or disconnected graphs: each gets a node of the largest
+    part.
+    """
     sizes = torch.bincount(part, minlength=parts)
     for empty in (sizes == 0).nonzero().view(-1).tolist():
         largest = int(sizes.argmax())

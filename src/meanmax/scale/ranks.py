@@ -61,7 +61,7 @@ class Job:
 
     @property
     def is_first(self) -> bool:
-        r"""Whether this one writes files and talks."""
+        r"""Whether this process writes files and prints."""
         return self.rank == 0
 
     def total(self, values: Sequence[float]) -> list[float]:
@@ -79,15 +79,15 @@ class Job:
         for grad, total in zip(grads, sums, strict=True):
             grad.copy_(total.view_as(grad))
 
-    def agree(self, wish: bool) -> bool:
-        r"""What the first process wishes."""
-        flag = torch.tensor([float(wish)])
+    def agree(self, decision: bool) -> bool:
+        r"""The decision of the first process."""
+        flag = torch.tensor([float(decision)])
         with peers_needed():
             dist.broadcast(flag, 0, group=self.group)
         return bool(flag)
 
     def write(self, checkpoint: Checkpoint, state: dict[str, Any]) -> None:
-        r"""The first process writes what all have in common, and every one's generator."""
+        r"""The first process writes the common state, and the generators of all processes."""
         states = [torch.empty_like(state["generator"]) for _ in range(self.size)]
         with peers_needed():
             dist.all_gather(states, state["generator"], group=self.group)
@@ -95,17 +95,17 @@ class Job:
             checkpoint.write({**state, "generator": torch.stack(states)})
 
     def read(self, checkpoint: Checkpoint) -> dict[str, Any] | None:
-        r"""What the first process finds on its disk, handed to all."""
-        packed, refusal = io.BytesIO(), ""
+        r"""The checkpoint that the first process reads, sent to all."""
+        packed, failure = io.BytesIO(), ""
         if self.is_first:
             try:
                 if (found := checkpoint.read()) is not None:
                     torch.save(found, packed)
             except CheckpointError as error:
-                refusal = str(error)
-        if said := self.handed(refusal.encode()):
-            raise CheckpointError(said.decode())
-        content = self.handed(packed.getvalue())
+                failure = str(error)
+        if message := self.broadcast_bytes(failure.encode()):
+            raise CheckpointError(message.decode())
+        content = self.broadcast_bytes(packed.getvalue())
         if not content:
             return None
         state: dict[str, Any] = torch.load(io.BytesIO(content), weights_only=True)
@@ -117,8 +117,8 @@ class Job:
             )
         return {**state, "generator": states[self.rank].clone()}
 
-    def handed(self, content: bytes) -> bytes:
-        r"""The first process's bytes; the others' are ignored."""
+    def broadcast_bytes(self, content: bytes) -> bytes:
+        r"""The bytes of the first process, sent to all; those of the others are ignored."""
         size = torch.tensor([len(content)])
         with peers_needed():
             dist.broadcast(size, 0, group=self.group)
@@ -129,7 +129,9 @@ class Job:
         return bytes(data.numpy())
 
     def wait(self) -> None:
-        r"""Waits until all are here, for hours if need be: one of them may be cutting a graph."""
+        r"""Waits until all processes arrive, for hours if necessary: one of them may be
+        partitioning a graph.
+        """
         with peers_needed():
             dist.barrier()
 
@@ -232,7 +234,7 @@ class Halo:
 
     def gather(self, x: Tensor) -> Tensor:
         r"""Own rows, :obj:`[num_own, ...]`, followed by those of the halo; in the backward pass the
-        gradients of halo rows go back to their owners, who add them up.
+        gradients of halo rows are returned to their owners and added up there.
         """
         out: Tensor = _Exchange.apply(x, self)  # type: ignore[no-untyped-call]
         return out
@@ -254,7 +256,7 @@ class Halo:
 
 
 class _Exchange(Function):
-    r"""Rows to those who need them, gradients back to where rows came from."""
+    r"""Sends rows to the ranks that need them, and gradients back to the owners of rows."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, halo: Halo) -> Tensor:
@@ -283,8 +285,8 @@ def summed(values: Tensor, group: dist.ProcessGroup | None) -> Tensor:
 
 
 def minimum(x: Tensor, group: dist.ProcessGroup | None) -> Tensor:
-    r"""The smallest number that any rank holds, :obj:`[]`. Its gradient is that of all ranks
-    together and is shared evenly among ties, as :func:`torch.amin` does on one.
+    r"""The smallest number that any rank holds, :obj:`[]`. Its gradient is summed over all ranks
+    and shared evenly among ties, as :func:`torch.amin` does in one process.
     """
     out: Tensor = _Minimum.apply(x, group)  # type: ignore[no-untyped-call]
     return out

@@ -34,14 +34,14 @@ class NeighbourSampler:
     so on, as `GraphSAGE <https://arxiv.org/abs/1706.02216>`_ does, without replacement.
 
     The result is one square graph on which any layer runs. A node is expanded once, in the hop
-    that finds it. CsrEdges keep their weights, so that layers normalise by the degrees of what was
-    drawn; scaling them up to the degrees of the whole graph would be right in expectation, but
-    learned less well, since the few drawn edges of a hub then weigh a hundredfold. Nodes of the
-    last hop have no neighbours: a self-loop with the weight of all their edges gives them the
-    degree that they have. Their own hidden features mean nothing, and reach no seed through as many
-    layers as there are hops.
+    that finds it. Edges keep their weights, so layers normalise by the degrees in the sample.
+    Scaling weights up to the degrees of the whole graph would be right in expectation but gave
+    lower accuracy, because the few sampled edges of a hub then weigh a hundred times as much. Nodes
+    of the last hop have no neighbours: a self-loop with the weight of all their edges gives them
+    their true degree. Their own hidden features are meaningless, but do not reach a seed if there
+    are as many hops as layers.
 
-    What is drawn depends on the number it is seeded with, on node and hop: not on threads, nor on
+    The sample of a node depends only on the random seed, the node and the hop: not on threads or on
     the other seeds.
 
     Args:
@@ -112,12 +112,12 @@ class Draws:
         r"""A generator for one epoch, seeded from PyTorch's own; that of the first replica."""
         seed = int(torch.randint(LARGEST, ()))
         if self.job is not None:
-            seed = int.from_bytes(self.job.handed(seed.to_bytes(8, "little")), "little")
+            seed = int.from_bytes(self.job.broadcast_bytes(seed.to_bytes(8, "little")), "little")
         return Generator().manual_seed(seed)
 
     def share(self, batches: Sequence[T]) -> list[T]:
-        r"""The batches of this replica; equally many on each, some twice where they do not go
-        round.
+        r"""The batches of this replica. All replicas get the same number; if the batches cannot be
+        divided evenly, some are used twice.
         """
         rank, size = (0, 1) if self.job is None else (self.job.rank, self.job.size)
         rounds = math.ceil(len(batches) / size)
@@ -168,9 +168,7 @@ class NeighbourProblem(TrainingProblem):
             yield self.sample(chosen, seed)
 
     def sample(self, chosen: torch.Tensor, seed: int) -> Sample:
-        r"""The batch of some training nodes, by their places among them, with neighbours drawn by
-        this seed.
-        """
+        r"""The batch of the training nodes at some positions, with neighbours drawn by a seed."""
         drawn = self.sampler.sample(self.nodes.index[chosen].numpy(), seed)
         nodes = LabeledNodes(torch.arange(len(chosen)), self.nodes.target[chosen])
         return Sample(self.x.gather(drawn.nodes), drawn.graph, nodes)

@@ -41,7 +41,7 @@ class Communicator(Protocol):
     def share_gradients(self, parameters: Sequence[Parameter]) -> None:
         r"""Replaces every gradient by the sum over all processes."""
 
-    def agree(self, wish: bool) -> bool:
+    def agree(self, decision: bool) -> bool:
         r"""The decision of the first process."""
 
     def write(self, checkpoint: Checkpoint, state: dict[str, Any]) -> None:
@@ -60,8 +60,8 @@ class _SingleProcess:
     def share_gradients(self, parameters: Sequence[Parameter]) -> None:
         pass
 
-    def agree(self, wish: bool) -> bool:
-        return wish
+    def agree(self, decision: bool) -> bool:
+        return decision
 
     def write(self, checkpoint: Checkpoint, state: dict[str, Any]) -> None:
         checkpoint.write(state)
@@ -154,7 +154,7 @@ def output(model: Trainable, sample: Sample) -> Tensor:
 
 @contextmanager
 def _frozen(parameters: Sequence[Parameter]) -> Iterator[None]:
-    r"""Saves the gradients of some parameters from being computed."""
+    r"""Freezes some parameters: no gradients are computed for them."""
     frozen = [parameter for parameter in parameters if parameter.requires_grad]
     for parameter in frozen:
         parameter.requires_grad_(False)

@@ -18,8 +18,8 @@ class TensorBoardError(RuntimeError):
 @final
 class TensorBoard:
     r"""Writes every epoch for TensorBoard: :obj:`loss/train`, :obj:`loss/val`, :obj:`score/val`,
-    and :obj:`learned/layers.0.gamma` and the like, with a number behind it where a layer has
-    several values.
+    and :obj:`learned/layers.0.gamma` and so on, with a number appended if a layer has several
+    values.
 
     .. code-block:: python
 

@@ -66,8 +66,8 @@ def test_options_as_text():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("nodes=5", "'nodes' of 'sbm' must lie between 12"),
-        ("nodes=100,edges=1000", "'edges' of 'sbm' must lie between 0 and 618"),
+        ("nodes=5", "'nodes' of 'sbm' must be between 12"),
+        ("nodes=100,edges=1000", "'edges' of 'sbm' must be between 0 and 618"),
         ("nodes=1e9,edges=1e9", "between 0 and 100,000,000"),
         ("classes=1", "'classes'"),
         ("homophily=2", "'homophily'"),

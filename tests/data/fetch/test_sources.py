@@ -253,7 +253,7 @@ def no_index(folder):
 
 
 def test_no_download_when_not_wanted(server, entry):
-    with pytest.raises(DataError, match="no download, as asked for"):
+    with pytest.raises(DataError, match="downloads are disabled"):
         load("made-up", download=False)
     assert server.asked == []
 

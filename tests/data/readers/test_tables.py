@@ -185,10 +185,10 @@ def test_float_identifiers_that_look_alike(kind, good, alike, tmp_path):
     table = pa.table({"source": np.array([1, alike], kind), "target": [2, 2]})
     pyarrow.parquet.write_table(table, path / "edges.parquet")
     (path / "edges.csv").unlink()
-    with pytest.raises(OwnDataError, match="'source' holds .* too large to tell integers apart"):
+    with pytest.raises(OwnDataError, match="'source' holds .* too large to distinguish integers"):
         read_own(path)
     path = parquet_nodes(tmp_path / "ids", {**nodes, "id": np.array([1, 2, alike], kind)})
-    with pytest.raises(OwnDataError, match="'id' holds .* too large to tell integers apart"):
+    with pytest.raises(OwnDataError, match="'id' holds .* too large to distinguish integers"):
         read_own(path)
 
 

@@ -37,7 +37,7 @@ def test_few_points_get_a_smaller_perplexity():
     "wrong", [np.eye(3), np.full((9, 2), np.inf), np.arange(9), np.ones((30, 4))]
 )
 def test_what_cannot_be_placed_is_refused(wrong):
-    with pytest.raises(ValueError, match=r"4 nodes or more that are not all alike \(got shape"):
+    with pytest.raises(ValueError, match=r"4 nodes or more that are not all equal \(got shape"):
         coordinates(wrong, QUICK)
 
 

@@ -81,10 +81,10 @@ def test_data_that_changed_are_refused(graph):
     (task,) = tasks(graph, [0])
     prepared_data._loaded.clear()
     (graph / "edges.csv").write_text("source,target\n0,1\n")
-    with pytest.raises(ValueError, match="the data changed meanwhile"):
+    with pytest.raises(ValueError, match="the data have changed since"):
         load_prepared(task.data, task.spec)
     spec = dataclasses.replace(task.spec, data_hash="another")
-    with pytest.raises(ValueError, match="the data changed meanwhile"):
+    with pytest.raises(ValueError, match="the data have changed since"):
         load_prepared(task.data, spec)
 
 

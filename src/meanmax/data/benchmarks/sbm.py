@@ -56,7 +56,7 @@ def sbm(
     for name, (value, low, high) in bounds.items():
         if not low <= value <= high:
             hint = "; more would leave blocks nearly complete" if name == "edges" else ""
-            message = f"'{name}' of 'sbm' must lie between {low:,} and {high:,} (got {value:,})"
+            message = f"'{name}' of 'sbm' must be between {low:,} and {high:,} (got {value:,})"
             raise DataError(message + hint)
     random = np.random.default_rng(seed)
     label = random.permutation(np.arange(nodes) % classes)
@@ -90,7 +90,7 @@ def sbm_from_options(options: str) -> Dataset:
 def _draw_edges(
     random: np.random.Generator, label: np.ndarray, classes: int, edges: int, homophily: float
 ) -> np.ndarray:
-    """Sorted keys low · nodes + high of as many distinct pairs as asked for."""
+    """Sorted keys low · nodes + high of as many distinct pairs as requested."""
     members = np.argsort(label, kind="stable")
     start = np.searchsorted(label[members], np.arange(classes + 1))
 

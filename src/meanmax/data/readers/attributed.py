@@ -30,7 +30,7 @@ def _table(items: Items, names: dict[str, str], item: str, diagnostics: Diagnost
     """The attributes `names`, renamed, as columns of text: one column may hold 1, 1.5 and "" in
     different rows."""
     rows, lines = items
-    # Every node might have an attribute of its own, and most cells be empty.
+    # Every node might have its own attribute, and most cells be empty.
     diagnostics.check_size(CELL_BYTES * len(rows) * len(names))
     columns = {
         new: pa.array([_cell(row.get(old)) for row in rows], LARGE) for old, new in names.items()

@@ -91,10 +91,10 @@ class Table:
         return column
 
     def check_exact(self, name: str) -> None:
-        r"""Fails if a column of identifiers holds floats too large to tell integers apart."""
+        r"""Fails if a column of identifiers holds floats too large to distinguish integers."""
         column = self.columns[name]
         if pa.types.is_floating(column.type) and not _is_exact(column):
-            what = f"{column.type} numbers too large to tell integers apart"
+            what = f"{column.type} numbers too large to distinguish integers"
             advice = "write identifiers as integers or as text"
             self.diagnostics.fail(f"column {name!r} holds {what}", advice)
 

@@ -82,7 +82,7 @@ def rows_of(key: str, timed: Timed) -> list[dict[str, Any]]:
 def run_bench(
     settings: BenchSettings, progress: Progress = lambda _, __: lambda: None
 ) -> dict[str, Any]:
-    r"""Measures everything that the settings ask for.
+    r"""Measures everything that the settings select.
 
     :obj:`progress`: called with a title and a number of steps before each part; what it returns is
     called after each step.

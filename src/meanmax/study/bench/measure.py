@@ -1,10 +1,10 @@
-r"""How time and memory are measured: calls in turns, and peaks in processes of their own.
+r"""How time and memory are measured: calls in turns, and peaks in separate processes.
 
 **Peak memory of a call** is read from the kernel's high-water mark of resident memory. A child
 process calls every case once to prepare what is kept (compiled code, the graph's plan), returns
 free memory to the system, resets the mark (Linux: :obj:`/proc/self/clear_refs`), notes what is
 resident, calls the case again and reads the mark. The difference counts every page that the call
-touches, of PyTorch, numpy and numba alike, outputs and gradients included, but not the features and
+touches, from PyTorch, numpy and numba, including outputs and gradients, but not the features and
 the prepared graph. The child's malloc maps each array of 64 KiB or more separately, so that a freed
 array leaves resident memory at once. The kernel counts resident pages per thread or processor
 before it adds them up, so the numbers are accurate to a few tenths of a megabyte.
@@ -62,9 +62,9 @@ def time_in_turns(
 ) -> dict[str, Timing]:
     r"""Warms all cases up, then calls each of them once per round, in a new order each time.
 
-    A case leaves the rounds once its calls took :obj:`budget` seconds together, but not before
-    three. :obj:`on_step`: called after each case's warm-up and after each round's turn of each
-    case, :obj:`len(cases) * (repeats + 1)` times.
+    A case leaves the rounds once its calls took :obj:`budget` seconds in total, but not before
+    three calls. :obj:`on_step`: called after each case's warm-up and after each round's turn of
+    each case, :obj:`len(cases) * (repeats + 1)` times.
     """
     timings = {name: Timing() for name in cases}
     for name, call in cases.items():
@@ -96,7 +96,7 @@ def _attempt(call: Callable[[], object], timing: Timing) -> None:
         timing.error = f"{type(error).__name__}: {error}"
         return
     timing.seconds.append(time.perf_counter() - start)
-    del result  # freed outside the clock, for all alike
+    del result  # freed outside the timing
 
 
 @contextmanager

@@ -67,7 +67,7 @@ def paper_heading(table: int) -> Heading:
 
 
 def paper_counts(data: str) -> Counts | None:
-    r"""The row of Table 1 on a data set, or :obj:`None` if it is not in there.
+    r"""The row of Table 1 on a data set, or :obj:`None` if the table does not have it.
 
     Example:
         >>> paper_counts("cora")

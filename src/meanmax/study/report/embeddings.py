@@ -51,7 +51,7 @@ def coordinates(embedding: np.ndarray, layout: Layout | None = None) -> np.ndarr
 
     It starts from the first two principal components, so that similar embeddings get similar
     pictures. The embedding, :obj:`[num_nodes, channels]`, is finite and has four nodes or more,
-    which are not all alike.
+    which are not all equal.
     """
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
@@ -60,7 +60,7 @@ def coordinates(embedding: np.ndarray, layout: Layout | None = None) -> np.ndarr
     x = np.asarray(embedding, np.float32)
     if not is_placeable(x):
         raise ValueError(
-            f"t-SNE needs a finite embedding of 4 nodes or more that are not all alike (got shape "
+            f"t-SNE needs a finite embedding of 4 nodes or more that are not all equal (got shape "
             f"{x.shape}): use the embedding of a successful run"
         )
     if layout.components < min(x.shape):

@@ -70,7 +70,7 @@ def forest(listed: Iterable[PageLine]) -> dict[str, Any] | None:
 
 
 def axis(values: Sequence[float]) -> tuple[float, float, float]:
-    r"""The step, the begin and the end of an axis with round ticks that includes 0.
+    r"""The step, the start and the end of an axis with round ticks that includes 0.
 
     Example:
         >>> axis([-1.3, 0.4])

@@ -73,8 +73,8 @@ def content(
     r"""Everything that the page shows, as plain values, of the runs of one settings file or of all.
 
     Without a title, the heading names the data sets. t-SNE of embeddings that is not cached is only
-    computed if asked for, since it takes up to a minute for each. Comparisons that were computed
-    before are given by the keys of their rows.
+    computed with :obj:`tsne`, because it takes up to a minute for each. Comparisons that were
+    computed before are given by the keys of their rows.
     """
     labels = labels or LabelSource()
     listed = groups(evidence.rows, settings_name, comparisons)

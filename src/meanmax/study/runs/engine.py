@@ -1,7 +1,7 @@
 r"""Runs one function on many tasks in parallel, by processes or by Ray, whose workers may die.
 
 joblib's :obj:`Parallel` has generators for this, but it takes as many tasks ahead as it has jobs,
-in a thread of its own. Here a task is taken only when a worker is free, by the thread that iterates
+in a separate thread. Here a task is taken only when a worker is free, by the thread that iterates
 over the results, because taking a task may mean claiming it in a store that others use too.
 """
 
@@ -180,7 +180,7 @@ def attempt_in_worker(function: Callable[[T], R], task: T, threads: int) -> Outc
         error.add_note(f"In the worker:\n{trace}")  # a traceback is not pickled, a note is
         try:
             pickle.loads(pickle.dumps(error))
-        except Exception:  # often, if __init__ of the exception has arguments of its own
+        except Exception:  # often, if __init__ of the exception takes other arguments
             return Outcome(error=RuntimeError(trace))
     return outcome
 
@@ -203,7 +203,7 @@ class ProcessPool(Pool[T, R]):
         self._slots = jobs
         self._executors: set[Any] = set()
         self._idle: SimpleQueue[Any] = SimpleQueue()
-        # loky replaces a worker whose memory has grown, and warns of it in a thread of its own.
+        # loky replaces a worker whose memory has grown, and warns about it in a separate thread.
         # Where warnings are errors, that thread would end and the task never finish.
         warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
         for _ in range(jobs):

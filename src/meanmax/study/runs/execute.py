@@ -1,4 +1,4 @@
-r"""One run: from its task to its row and artefact, whatever the model does."""
+r"""One run: from its task to its row and artefact, also if the model fails."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ from meanmax.train.problem import joined
 def execute(task: Task, on_epoch: OnEpoch | None = None) -> Result:
     r"""Trains and scores a model.
 
-    Any error on the way (divergence, memory, a setting that does not fit) becomes a row that states
-    it, so that one run cannot end a table.
+    Any error on the way (divergence, memory, a setting that does not fit) becomes a row with that
+    error, so one failed run does not stop the others.
     """
     try:
         with num_threads(task.threads):

@@ -47,7 +47,7 @@ def load_prepared(ref: DataRef, spec: RunSpec) -> tuple[Dataset, Graph]:
             keep_loaded(ref, dataset, fingerprint(dataset)[:20])
     dataset, graph, data_hash = _loaded[ref]
     if data_hash != spec.data_hash:
-        raise ValueError(f"'{spec.data}' is not what was planned with: the data changed meanwhile")
+        raise ValueError(f"'{spec.data}' is not what was planned with: the data have changed since")
     return dataset, graph
 
 

@@ -50,8 +50,8 @@ def run_missing(
     process dies. The function returns when all runs are done, here or elsewhere.
 
     Args:
-        retry_failed (bool, optional): Whether runs that failed before are tried once more, in
-            whichever process. (default: :obj:`False`)
+        retry_failed (bool, optional): Whether runs that failed before are tried once more, by any
+            of the processes. (default: :obj:`False`)
         artefacts (bool, optional): Whether runs that have a row but no artefact are repeated.
             (default: :obj:`False`)
         on_row (callable, optional): Called with each row that was made here.

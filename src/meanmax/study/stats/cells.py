@@ -193,7 +193,9 @@ def select(
 
 
 def _one_split_per_seed(rows: Sequence[Row], notes: list[str]) -> list[Row]:
-    r"""Leaves out rows on other nodes than most of one seed, as from two files of one name."""
+    r"""Leaves out rows whose split differs from that of most rows with the same seed, for example
+    from two split files of the same name.
+    """
     counts: dict[int, Counter[str]] = {}
     for row in rows:
         counts.setdefault(row.split_seed, Counter())[row.split_hash] += 1

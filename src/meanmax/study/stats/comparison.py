@@ -101,7 +101,7 @@ def compare(
     name: str = "accuracy",
 ) -> Comparison:
     r"""Compares aggregators with the baseline, each on the splits that both have, by a
-    :obj:`metric` of the rows, which readers know by its :obj:`name`.
+    :obj:`metric` of the rows, which is shown as :obj:`name`.
     """
     ordered = sorted(dict.fromkeys(aggrs), key=lambda aggr: aggr != BASELINE)
     rows = {aggr: list(selected.of(backbone, aggr).values()) for aggr in ordered}
@@ -173,8 +173,8 @@ def _layer(name: str) -> str:
 def findings(comparison: Comparison) -> str:
     r"""Which aggregators differ from the baseline, on how many splits, and what is missing.
 
-    An aggregator is better if its interval lies above 0 *and* its adjusted p-value is below 0.05,
-    and worse likewise.
+    An aggregator is better if its interval is above 0 *and* its adjusted p-value is below 0.05, and
+    worse if its interval is below 0 and the p-value is.
     """
     unit, baseline = comparison.unit, comparison.baseline
     reference = next((line for line in comparison.lines if line.aggr == baseline), None)

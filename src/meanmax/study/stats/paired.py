@@ -82,7 +82,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """
     wrong = [p for p in p_values if not (math.isnan(p) or 0 <= p <= 1)]
     if wrong:
-        raise ValueError(f"p-values must lie between 0 and 1, or be NaN (got {wrong[0]!r})")
+        raise ValueError(f"p-values must be between 0 and 1, or be NaN (got {wrong[0]!r})")
     known = (i for i, p in enumerate(p_values) if not math.isnan(p))
     order = sorted(known, key=p_values.__getitem__)
     adjusted, highest = [math.nan] * len(p_values), 0.0

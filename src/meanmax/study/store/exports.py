@@ -25,8 +25,8 @@ def export_rows(rows: Iterable[Row], path: Path) -> None:
     r"""Writes sorted rows to a file, which is replaced as a whole.
 
     A line of :obj:`.jsonl` is a row; files of equal rows are equal. In :obj:`.parquet` and
-    :obj:`.csv` each metric has a column of its own (:obj:`metric_test_score`), and settings,
-    learned parameters, maxness and versions are JSON.
+    :obj:`.csv` each metric has its own column (:obj:`metric_test_score`), and settings, learned
+    parameters, maxness and versions are JSON.
     """
     path = Path(path)
     check_export(path)

@@ -58,7 +58,7 @@ class StoreError(RuntimeError):
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    r"""Everything in the block happens or nothing, and no other process writes meanwhile."""
+    r"""A transaction: all of the block takes effect or none of it, and no other process writes."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -184,8 +184,8 @@ class Store:
 
         :obj:`failures` is the number of failed attempts that do not count as done, which
         :meth:`failures` returned when this process began. A later failure counts: another process
-        has tried again meanwhile. With :obj:`artefacts` a run of status :obj:`"ok"` is done only
-        with its artefact. Returns :obj:`"mine"`, :obj:`"done"` or :obj:`"taken"`.
+        has tried again in the meantime. With :obj:`artefacts` a run of status :obj:`"ok"` is done
+        only with its artefact. Returns :obj:`"mine"`, :obj:`"done"` or :obj:`"taken"`.
         """
         own = self._process_lock().name
         with self._connection() as connection, transaction(connection):

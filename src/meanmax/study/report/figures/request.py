@@ -157,9 +157,9 @@ class FigureKind:
     r"""A kind of figure: what it shows, in a line, the module and the function that draw it, and
     its own backbones and data sets.
 
-    :obj:`picture` says what has a picture of its own: :obj:`"backbone"`; :obj:`"data"` for each
-    backbone with a data set of its own; :obj:`"all"` for one picture of everything. A
-    :obj:`published` figure shows runs with published settings only.
+    :obj:`picture` says what gets a separate picture: :obj:`"backbone"`, or :obj:`"data"` for each
+    backbone on each data set; :obj:`"all"` is one picture of everything. A :obj:`published` figure
+    shows runs with published settings only.
     """
 
     what: str
