@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from meanmax import Graph
+from meanmax.ops.numba import memory
 
 from .cases import default_form, normal
 
@@ -27,6 +28,7 @@ def peak_of(form, graph, x, theta):
     for measured in (False, True):
         x, theta = x.detach().requires_grad_(), torch.full((CHANNELS,), theta).requires_grad_()
         if measured:
+            memory.release()  # else nothing would be allocated
             tracemalloc.start()
         form(x, graph, theta, backend="numba").backward(grad)
         theta = theta[0].item()

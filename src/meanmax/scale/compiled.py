@@ -1,8 +1,8 @@
 r"""Compiled loops over rows of edges."""
 
 import numpy as np
-from numba import prange
 
+from meanmax.ops.numba.blocks import NUM_BLOCKS
 from meanmax.ops.numba.launch import kernel, subroutine
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -24,13 +24,19 @@ def below(bits, bound):
     return np.int64(((bits >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
 
 
+def row_blocks(count):
+    r"""Cuts rows into blocks of work, :obj:`(first, last)`."""
+    cuts = np.unique(np.linspace(0, count, NUM_BLOCKS + 1).astype(np.int64))
+    return np.stack([cuts[:-1], cuts[1:]], axis=1)
+
+
 @kernel()
-def draw_edges(seed, nodes, starts, degrees, pointer, positions):
+def draw_edges(b, blocks, seed, nodes, starts, degrees, pointer, positions):
     r"""Positions of as many edges of each node as :obj:`pointer` has room for, none twice.
 
     Few are drawn by Floyd's algorithm, many in one walk along the row.
     """
-    for index in prange(len(nodes)):
+    for index in range(blocks[b, 0], blocks[b, 1]):
         first, degree = pointer[index], degrees[index]
         count, start = pointer[index + 1] - first, starts[index]
         if count == degree:
@@ -60,9 +66,9 @@ def draw_edges(seed, nodes, starts, degrees, pointer, positions):
 
 
 @kernel()
-def copy_rows(starts, pointer, source, target):
+def copy_rows(b, blocks, starts, pointer, source, target):
     r"""Copies entries of rows that begin at :obj:`starts` to where :obj:`pointer` wants them."""
-    for row in prange(len(starts)):
+    for row in range(blocks[b, 0], blocks[b, 1]):
         start = starts[row] - pointer[row]
         for position in range(pointer[row], pointer[row + 1]):
             target[position] = source[start + position]

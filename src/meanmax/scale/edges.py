@@ -15,7 +15,7 @@ from torch import Tensor
 from meanmax.graph import Graph
 from meanmax.graph.build import LoopMode, expand, inverse_root, prepare_edges, to_csr
 from meanmax.graph.checks import Normalize, SelfLoops, check_options
-from meanmax.scale.compiled import copy_rows
+from meanmax.scale.compiled import copy_rows, row_blocks
 
 if TYPE_CHECKING:
     from meanmax.scale.features import RowSummary
@@ -91,11 +91,11 @@ class CsrEdges:
         counts = np.asarray(self.rowptr[nodes + 1]).astype(np.int64) - starts
         pointer = pointer_of(counts)
         column = np.empty(int(pointer[-1]), self.col.dtype)
-        copy_rows(starts, pointer, np.asarray(self.col), column)
+        copy_rows(row_blocks(len(starts)), starts, pointer, np.asarray(self.col), column)
         weight = None
         if self.weight is not None:
             weight = np.empty(len(column), np.float32)
-            copy_rows(starts, pointer, np.asarray(self.weight), weight)
+            copy_rows(row_blocks(len(starts)), starts, pointer, np.asarray(self.weight), weight)
         return RowEdges(pointer, column, weight)
 
     def blocks(self, edge_bytes: int, row_bytes: int, memory: int) -> list[tuple[int, int]]:

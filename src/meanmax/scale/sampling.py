@@ -13,7 +13,7 @@ import torch
 from torch import Generator
 
 from meanmax.graph import Graph
-from meanmax.scale.compiled import draw_edges
+from meanmax.scale.compiled import draw_edges, row_blocks
 from meanmax.scale.edges import Array, BatchingError, CsrEdges, GraphBlocks, pointer_of
 from meanmax.scale.features import FeatureRows
 from meanmax.scale.ranks import Job
@@ -92,7 +92,7 @@ class NeighbourSampler:
         counts = degrees if count < 0 else np.minimum(degrees, count)
         pointer = pointer_of(counts)
         positions = np.empty(int(pointer[-1]), np.int64)
-        draw_edges(seed, nodes, starts, degrees, pointer, positions)
+        draw_edges(row_blocks(len(nodes)), seed, nodes, starts, degrees, pointer, positions)
         every = self.edges.weight
         weight = np.ones(len(positions), np.float32) if every is None else every[positions]
         return counts, np.asarray(self.edges.col[positions]), np.asarray(weight)

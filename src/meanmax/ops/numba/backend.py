@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numba import prange
 from torch import Tensor
 
 from meanmax.graph import Graph
@@ -15,6 +14,7 @@ from meanmax.ops.numba import mean, norm, reduce
 from meanmax.ops.numba.blocks import Array, EdgeWeights, GraphBlocks, as_array, blocks_of_graph
 from meanmax.ops.numba.exact import ExactState, exact_forward
 from meanmax.ops.numba.launch import kernel, larger, subroutine, where
+from meanmax.ops.numba.memory import empty, empty_like
 from meanmax.ops.numba.vector_math import (
     CENTRE,
     HALF,
@@ -96,9 +96,10 @@ def forward(
     table = np.empty((num_graphs, len(Channel), channels), z.dtype)
     ends, narrow = np.empty((2, num_graphs), z.dtype), np.empty(num_graphs, np.bool_)
     parts = np.empty((2, len(blocks.node_blocks), channels), z.dtype)
+    channel_ends(blocks.node_blocks, z, parts)
     channel_table(
-        blocks.node_blocks, blocks.block_ptr, z, blocks.sample, as_array(theta),
-        spec.kind == "softmax", mu is None, origin, parts, ends, narrow, table,
+        table, blocks.block_ptr, z, blocks.sample, as_array(theta), spec.kind == "softmax",
+        mu is None, origin, parts, ends, narrow,
     )  # fmt: skip
     bottom, top = float(ends[0].min()), float(ends[1].max())
     check_range(bottom, top, x.dtype, limits)
@@ -107,11 +108,11 @@ def forward(
     total, extreme_weights, too_extreme = weights.sums
     if too_extreme or is_extreme(bottom, top, limits):
         raise TooExtremeError
-    out = np.empty((graph.num_dst, channels), z.dtype)
+    out = empty((graph.num_dst, channels), z.dtype)
     first = second = average = exact = rows = None
     needs_exact = np.ones(graph.num_dst, np.bool_)
     if not spec.unit_denominator and not narrow.any():
-        first, second = np.empty((2, *out.shape), z.dtype)
+        first, second = empty_like(out), empty_like(out)
         rows = _tilts(blocks, z, table, spec, total.shape[1])
         shared = (
             blocks.row_blocks, blocks.rowptr, blocks.col, weights.edge, rows, table, total,
@@ -121,11 +122,13 @@ def forward(
             consistent = spec.shift == "consistent"
             norm.norm_forward(*shared, consistent, first, second, out, needs_exact)
         else:
-            average = np.empty((num_graphs, channels), z.dtype)
+            sums = np.zeros((len(blocks.row_blocks), channels))
+            counted = np.zeros(len(blocks.row_blocks))
             mean.mean_forward(
                 *shared, spec.times_weight, spec.kind == "softmax", first, second, out,
-                needs_exact, average,
+                needs_exact, sums, counted,
             )  # fmt: skip
+            average = blocks.average(sums, counted).astype(z.dtype)
     if needs_exact.any():
         if not (total[~needs_exact] > 0).any():
             first = second = average = None
@@ -142,7 +145,7 @@ def backward(
     r"""The gradients of everything, given that of the output; those of the features are finite."""
     g = as_array(grad)
     blocks, x = state.blocks, state.x
-    dx = np.empty_like(x)
+    dx = empty_like(x)
     theta, moved = _fast_backward(state, g, dx)
     if state.exact is not None:
         exact_theta, exact_moved = state.exact.backward(state, g, dx)
@@ -168,10 +171,10 @@ def _tilts(blocks: GraphBlocks, x: Array, table: Array, spec: AggregationSpec, h
     r"""The rows that the sums gather: the tilts, and beside them the tilted features."""
     floor = x.dtype.type(precision_of(x).floor)
     if spec.kind == "lp":
-        rows = np.empty_like(x)
+        rows = empty_like(x)
         norm.tilt_lp(blocks.node_blocks, x, table, rows, floor)
         return rows
-    rows, width = np.empty((len(x), 2 * x.shape[1]), x.dtype), x.shape[1] // heads
+    rows, width = empty((len(x), 2 * x.shape[1]), x.dtype), x.shape[1] // heads
     if spec.kind == "softmax":
         mean.tilt_softmax(blocks.node_blocks, x, table, rows, width)
     else:
@@ -187,7 +190,7 @@ def _fast_backward(state: NumbaState, g: Array, dx: Array) -> tuple[Array, Array
         dx[...] = 0
         return np.zeros(x.shape[1]), moved
     theta = np.zeros((len(blocks.source_blocks), x.shape[1]))
-    pulled = np.empty((blocks.num_dst, x.shape[1] * (1 if spec.kind == "lp" else 2)), x.dtype)
+    pulled = empty((blocks.num_dst, x.shape[1] * (1 if spec.kind == "lp" else 2)), x.dtype)
     transposed = (
         blocks.source_blocks, blocks.colptr, blocks.row, state.weights.transposed, pulled, x,
         table,
@@ -272,43 +275,48 @@ def _spread(state: NumbaState, mu_grad: Array, dx: Array) -> None:
 
 
 @kernel()
-def channel_table(
-    blocks, block_ptr, x, sample, theta, softmax, find_origin, origin, parts, ends, narrow, table
-):  # fmt: skip
-    r"""Fills the table of :mod:`meanmax.ops.scaling`.
-
-    :obj:`origin` is written for powers if :obj:`find_origin`, else it is given. :obj:`parts` has
-    room for the largest and smallest feature of each block and channel, :obj:`ends` receives the
-    smallest and largest feature of each graph, NaN unless all are finite, and :obj:`narrow`
-    whether some range is so small that its inverse is infinite.
+def channel_ends(b, blocks, x, parts):
+    r"""Writes the largest and smallest feature of each block and channel; the largest is NaN unless
+    all features are finite.
     """
-    for b in prange(blocks.shape[0]):
-        top, bottom, poison = parts[0, b], parts[1, b], np.zeros(x.shape[1], x.dtype)
-        first = x[blocks[b, 0]]
+    top, bottom, poison = parts[0, b], parts[1, b], np.zeros(x.shape[1], x.dtype)
+    first = x[blocks[b, 0]]
+    for c in range(x.shape[1]):
+        top[c] = first[c]
+        bottom[c] = first[c]
+    for u in range(blocks[b, 0], blocks[b, 1]):
+        row = x[u]
         for c in range(x.shape[1]):
-            top[c] = first[c]
-            bottom[c] = first[c]
-        for u in range(blocks[b, 0], blocks[b, 1]):
-            row = x[u]
-            for c in range(x.shape[1]):
-                z = row[c]
-                top[c] = larger(z, top[c])
-                bottom[c] = -larger(-z, -bottom[c])
-                poison[c] += z * ZERO  # NaN from the first entry that is not finite
-        for c in range(x.shape[1]):
-            top[c] += poison[c]
-    for g in prange(table.shape[0]):
-        t = table[g]
-        high, low = t[TOP], t[CENTRE]
-        ends[0, g], ends[1, g] = graph_range(parts, block_ptr[g], block_ptr[g + 1], high, low)
-        if find_origin and not softmax:
-            origin[g] = ends[0, g]
-        values = np.empty(sample.shape[1], x.dtype)
-        narrow[g] = False
-        for c in range(x.shape[1]):
-            sort_sample(values, x, sample[g], c)
-            write_channel(t, c, high[c], low[c], origin[g], theta[c], values, softmax)
-            narrow[g] |= not np.isfinite(t[INV_RANGE, c])
+            z = row[c]
+            top[c] = larger(z, top[c])
+            bottom[c] = -larger(-z, -bottom[c])
+            poison[c] += z * ZERO  # NaN from the first entry that is not finite
+    for c in range(x.shape[1]):
+        top[c] += poison[c]
+
+
+@kernel()
+def channel_table(
+    b, table, block_ptr, x, sample, theta, softmax, find_origin, origin, parts, ends, narrow
+):  # fmt: skip
+    r"""Fills the table of :mod:`meanmax.ops.scaling` for one graph.
+
+    :obj:`parts` is from :func:`channel_ends`. :obj:`origin` is written for powers if
+    :obj:`find_origin`, else it is given. :obj:`ends` receives the smallest and largest feature of
+    the graph, NaN unless all are finite, and :obj:`narrow` whether some range is so small that its
+    inverse is infinite.
+    """
+    t = table[b]
+    high, low = t[TOP], t[CENTRE]
+    ends[0, b], ends[1, b] = graph_range(parts, block_ptr[b], block_ptr[b + 1], high, low)
+    if find_origin and not softmax:
+        origin[b] = ends[0, b]
+    values = np.empty(sample.shape[1], x.dtype)
+    narrow[b] = False
+    for c in range(x.shape[1]):
+        sort_sample(values, x, sample[b], c)
+        write_channel(t, c, high[c], low[c], origin[b], theta[c], values, softmax)
+        narrow[b] |= not np.isfinite(t[INV_RANGE, c])
 
 
 @subroutine
@@ -368,23 +376,21 @@ def write_channel(t, c, high, low, origin, theta, values, softmax):
 
 
 @kernel()
-def spread_origin(blocks, x, mu, share, limit, grad):
+def spread_origin(b, blocks, x, mu, share, limit, grad):
     r"""Adds each graph's share of :math:`\mu`'s gradient to the features that attain it."""
-    for b in prange(blocks.shape[0]):
-        origin, part = mu[blocks[b, 2]], share[blocks[b, 2]]
-        for u in range(blocks[b, 0], blocks[b, 1]):
-            row, z = grad[u], x[u]
-            for c in range(x.shape[1]):
-                row[c] = clipped(row[c] + where(z[c] == origin, part, ZERO), limit)
+    origin, part = mu[blocks[b, 2]], share[blocks[b, 2]]
+    for u in range(blocks[b, 0], blocks[b, 1]):
+        row, z = grad[u], x[u]
+        for c in range(x.shape[1]):
+            row[c] = clipped(row[c] + where(z[c] == origin, part, ZERO), limit)
 
 
 @kernel()
-def count_origin(blocks, x, mu, count):
+def count_origin(b, blocks, x, mu, count):
     r"""How many features of every block attain their graph's :math:`\mu`."""
-    for b in prange(blocks.shape[0]):
-        origin, ties = mu[blocks[b, 2]], 0
-        for u in range(blocks[b, 0], blocks[b, 1]):
-            z = x[u]
-            for c in range(x.shape[1]):
-                ties += where(z[c] == origin, 1, 0)
-        count[b] = ties
+    origin, ties = mu[blocks[b, 2]], 0
+    for u in range(blocks[b, 0], blocks[b, 1]):
+        z = x[u]
+        for c in range(x.shape[1]):
+            ties += where(z[c] == origin, 1, 0)
+    count[b] = ties

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from numba import prange
 from torch import Tensor
 
 from meanmax.graph import Graph
@@ -134,6 +133,20 @@ class GraphBlocks:
         summed: Array = np.bincount(blocks[:, 2], values, len(self.src_bounds) - 1)
         return summed
 
+    def average(self, sums: Array, counted: Array) -> Array:
+        r"""Sums over blocks of rows, :obj:`[num_blocks, channels]`, divided by what was counted, as
+        averages per graph.
+        """
+        graph, num_graphs = self.row_blocks[:, 2], len(self.src_bounds) - 1
+        if num_graphs == 1:
+            total, number = sums.sum(axis=0, keepdims=True), counted.sum(keepdims=True)
+        else:
+            total, number = np.zeros((num_graphs, sums.shape[1])), np.zeros(num_graphs)
+            np.add.at(total, graph, sums)
+            np.add.at(number, graph, counted)
+        averages: Array = total / np.maximum(number, 1.0)[:, None]
+        return averages
+
 
 def blocks_of_graph(graph: Graph) -> GraphBlocks:
     r"""The graph's blocks, made at first use."""
@@ -148,39 +161,37 @@ def _edge_cost(pointer: Array) -> Array:
 
 
 @kernel()
-def permute_rows(blocks, pointer, position, values, moved):
+def permute_rows(b, blocks, pointer, position, values, moved):
     r"""Writes :obj:`values[position]` into :obj:`moved`, edge by edge."""
-    for b in prange(blocks.shape[0]):
-        first, last = pointer[blocks[b, 0]], pointer[blocks[b, 1]]
-        if values.shape[1] == 1:
-            for e in range(first, last):
-                moved[e, 0] = values[position[e], 0]
-            continue
+    first, last = pointer[blocks[b, 0]], pointer[blocks[b, 1]]
+    if values.shape[1] == 1:
         for e in range(first, last):
-            source = position[e]
-            for h in range(U(values.shape[1])):
-                moved[e, h] = values[source, h]
+            moved[e, 0] = values[position[e], 0]
+        return
+    for e in range(first, last):
+        source = position[e]
+        for h in range(U(values.shape[1])):
+            moved[e, h] = values[source, h]
 
 
 @kernel()
-def weight_sums(blocks, rowptr, weight, bounds, total, needs_exact, extreme):
+def weight_sums(b, blocks, rowptr, weight, bounds, total, needs_exact, extreme):
     r"""Sums the weights of every row and marks rows, and blocks, with weights out of bounds.
 
-    :obj:`bounds` are the smallest and the largest weight that are safe and the least that is
-    possible in this dtype; where that is 0, all are.
+    :obj:`bounds`: smallest and largest safe weight, and the smallest weight this dtype supports
+    (0: no limit).
     """
-    for b in prange(blocks.shape[0]):
-        smallest, largest, least = bounds[0], bounds[1], bounds[2]
-        beyond = False
-        for v in range(blocks[b, 0], blocks[b, 1]):
-            outside = False
-            for h in range(weight.shape[1]):
-                a = ZERO * smallest
-                for e in range(rowptr[v], rowptr[v + 1]):
-                    w = weight[e, h]
-                    a += w
-                    outside |= ((w > ZERO) & (w < smallest)) | (w > largest)
-                    beyond |= (least > ZERO) & (((w > ZERO) & (w < least)) | (w > largest))
-                total[v, h] = a
-            needs_exact[v] = outside
-        extreme[b] = beyond
+    smallest, largest, least = bounds[0], bounds[1], bounds[2]
+    beyond = False
+    for v in range(blocks[b, 0], blocks[b, 1]):
+        outside = False
+        for h in range(weight.shape[1]):
+            a = ZERO * smallest
+            for e in range(rowptr[v], rowptr[v + 1]):
+                w = weight[e, h]
+                a += w
+                outside |= ((w > ZERO) & (w < smallest)) | (w > largest)
+                beyond |= (least > ZERO) & (((w > ZERO) & (w < least)) | (w > largest))
+            total[v, h] = a
+        needs_exact[v] = outside
+    extreme[b] = beyond

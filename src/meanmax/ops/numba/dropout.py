@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numba import prange
 from torch import Tensor
 
 from meanmax.graph import Graph
@@ -34,7 +33,8 @@ def masked(x: np.ndarray, seed: int, rate: float) -> np.ndarray:
     """
     out = np.empty_like(x)
     scale = x.dtype.type(1 / (1 - rate))
-    mask(x.reshape(-1), out.reshape(-1), *words_of(seed), threshold_of(rate), scale)
+    draw = (*words_of(seed), threshold_of(rate), scale)
+    mask(np.arange(0, x.size, BLOCK), x.reshape(-1), out.reshape(-1), *draw)
     return out
 
 
@@ -69,16 +69,15 @@ def word(place, seed, low):
 
 
 @kernel()
-def mask(x, out, low, high, threshold, scale):
-    r"""Block by block, each with a seed of its own."""
-    for b in prange((x.size + BLOCK - 1) // BLOCK):
-        seed = block_seed(b, low, high)
-        start = U(b) * U(BLOCK)
-        size = min(U(BLOCK), U(x.size) - start)
-        source, target = x[start : start + size], out[start : start + size]
-        for i in range(size):
-            drawn = word(i, seed, low)
-            target[i] = where(drawn < threshold, source[i] * x.dtype.type(0), source[i] * scale)
+def mask(b, blocks, x, out, low, high, threshold, scale):
+    r"""Each block has its own seed; :obj:`blocks` holds their first places."""
+    seed = block_seed(b, low, high)
+    start = U(blocks[b])
+    size = min(U(BLOCK), U(x.size) - start)
+    source, target = x[start : start + size], out[start : start + size]
+    for i in range(size):
+        drawn = word(i, seed, low)
+        target[i] = where(drawn < threshold, source[i] * x.dtype.type(0), source[i] * scale)
 
 
 PARTS = 8  # sums of their own, whatever the number of threads
@@ -179,57 +178,54 @@ def _longest(rowptr, first, last):
 
 
 @kernel()
-def _product(blocks, rowptr, col, value, low, high, threshold, scale, x, out):
-    for b in prange(blocks.shape[0]):
-        room = _longest(rowptr, blocks[b, 0], blocks[b, 1])
-        words, columns = np.empty(room, W), np.empty(room, col.dtype)
-        scaled, acc = np.empty((room, 1), x.dtype), np.empty(x.shape[1], x.dtype)
-        for v in range(blocks[b, 0], blocks[b, 1]):
-            count = _survivors(
-                rowptr[v], rowptr[v + 1], col, value, low, high, threshold, scale,
-                words, columns, scaled,
-            )  # fmt: skip
-            gather_sum(acc, x, columns, scaled, 0, count, x.shape[1])
-            row = out[v]
-            for c in range(x.shape[1]):
-                row[c] = acc[c]
+def _product(b, blocks, rowptr, col, value, low, high, threshold, scale, x, out):
+    room = _longest(rowptr, blocks[b, 0], blocks[b, 1])
+    words, columns = np.empty(room, W), np.empty(room, col.dtype)
+    scaled, acc = np.empty((room, 1), x.dtype), np.empty(x.shape[1], x.dtype)
+    for v in range(blocks[b, 0], blocks[b, 1]):
+        count = _survivors(
+            rowptr[v], rowptr[v + 1], col, value, low, high, threshold, scale,
+            words, columns, scaled,
+        )  # fmt: skip
+        gather_sum(acc, x, columns, scaled, 0, count, x.shape[1])
+        row = out[v]
+        for c in range(x.shape[1]):
+            row[c] = acc[c]
 
 
 @kernel()
-def _matrix_backward(blocks, rowptr, col, value, low, high, threshold, scale, grad, sums):
-    for b in prange(blocks.shape[0]):
-        room = _longest(rowptr, blocks[b, 0], blocks[b, 1])
-        words, columns = np.empty(room, W), np.empty(room, col.dtype)
-        scaled, total = np.empty((room, 1), grad.dtype), sums[b]
-        for u in range(total.shape[0]):
-            for c in range(total.shape[1]):
-                total[u, c] = 0
-        for v in range(blocks[b, 0], blocks[b, 1]):
-            count = _survivors(
-                rowptr[v], rowptr[v + 1], col, value, low, high, threshold, scale,
-                words, columns, scaled,
-            )  # fmt: skip
-            g = grad[v]
-            for i in range(count):
-                row, factor = total[columns[i]], scaled[i, 0]
-                for c in range(g.shape[0]):
-                    row[c] += factor * g[c]
+def _matrix_backward(b, blocks, rowptr, col, value, low, high, threshold, scale, grad, sums):
+    room = _longest(rowptr, blocks[b, 0], blocks[b, 1])
+    words, columns = np.empty(room, W), np.empty(room, col.dtype)
+    scaled, total = np.empty((room, 1), grad.dtype), sums[b]
+    for u in range(total.shape[0]):
+        for c in range(total.shape[1]):
+            total[u, c] = 0
+    for v in range(blocks[b, 0], blocks[b, 1]):
+        count = _survivors(
+            rowptr[v], rowptr[v + 1], col, value, low, high, threshold, scale,
+            words, columns, scaled,
+        )  # fmt: skip
+        g = grad[v]
+        for i in range(count):
+            row, factor = total[columns[i]], scaled[i, 0]
+            for c in range(g.shape[0]):
+                row[c] += factor * g[c]
 
 
 @kernel(reassociate=True)
-def _value_backward(blocks, rowptr, col, value, low, high, threshold, scale, x, grad, dots):
-    for b in prange(blocks.shape[0]):
-        room = _longest(rowptr, blocks[b, 0], blocks[b, 1])
-        words, columns = np.empty(room, W), np.empty(room, col.dtype)
-        scaled = np.empty((room, 1), x.dtype)
-        for v in range(blocks[b, 0], blocks[b, 1]):
-            count = _survivors(
-                rowptr[v], rowptr[v + 1], col, value, low, high, threshold, scale,
-                words, columns, scaled,
-            )  # fmt: skip
-            edge_dots(grad[v], x, columns, 0, count, x.shape[1], scaled)
-            place = 0
-            for i in range(rowptr[v + 1] - rowptr[v]):
-                if words[i] >= threshold:
-                    dots[rowptr[v] + i] = scaled[place, 0] * scale
-                    place += 1
+def _value_backward(b, blocks, rowptr, col, value, low, high, threshold, scale, x, grad, dots):
+    room = _longest(rowptr, blocks[b, 0], blocks[b, 1])
+    words, columns = np.empty(room, W), np.empty(room, col.dtype)
+    scaled = np.empty((room, 1), x.dtype)
+    for v in range(blocks[b, 0], blocks[b, 1]):
+        count = _survivors(
+            rowptr[v], rowptr[v + 1], col, value, low, high, threshold, scale,
+            words, columns, scaled,
+        )  # fmt: skip
+        edge_dots(grad[v], x, columns, 0, count, x.shape[1], scaled)
+        place = 0
+        for i in range(rowptr[v + 1] - rowptr[v]):
+            if words[i] >= threshold:
+                dots[rowptr[v] + i] = scaled[place, 0] * scale
+                place += 1

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import prange
 
 from meanmax.ops.numba.blocks import ROW_COST, Array, EdgeWeights, GraphBlocks, blocks_of
 from meanmax.ops.numba.launch import kernel, larger, read, subroutine, where
@@ -55,30 +54,28 @@ def split(s, mantissa, exponent, c):
 
 
 @kernel()
-def extend_softmax(blocks, x, table, mantissa, exponent):
+def extend_softmax(b, blocks, x, table, mantissa, exponent):
     r"""Mantissa and exponent of :math:`e^{\gamma z}`."""
-    for b in prange(blocks.shape[0]):
-        theta = table[blocks[b, 2]][THETA]
-        for u in range(blocks[b, 0], blocks[b, 1]):
-            m, k, z = mantissa[u], exponent[u], x[u]
-            for c in range(x.shape[1]):
-                split(np.float64(theta[c]) * np.float64(z[c]) * LOG2_E, m, k, c)
+    theta = table[blocks[b, 2]][THETA]
+    for u in range(blocks[b, 0], blocks[b, 1]):
+        m, k, z = mantissa[u], exponent[u], x[u]
+        for c in range(x.shape[1]):
+            split(np.float64(theta[c]) * np.float64(z[c]) * LOG2_E, m, k, c)
 
 
 @kernel()
-def extend_power(blocks, x, table, mantissa, exponent):
+def extend_power(b, blocks, x, table, mantissa, exponent):
     r"""Mantissa and exponent of :math:`y^\theta`, with :math:`0^0 = 1`."""
-    for b in prange(blocks.shape[0]):
-        theta, mu = table[blocks[b, 2]][THETA], table[blocks[b, 2]][MU]
-        for u in range(blocks[b, 0], blocks[b, 1]):
-            m, k, z = mantissa[u], exponent[u], x[u]
-            for c in range(x.shape[1]):
-                y = np.float64(z[c]) - np.float64(mu[c])
-                if y > 0.0:
-                    split(np.float64(theta[c]) * np.log2(y), m, k, c)
-                else:
-                    m[c] = where(theta[c] == ZERO, ONE, ZERO)
-                    k[c] = where(theta[c] == ZERO, ZERO, NOWHERE)
+    theta, mu = table[blocks[b, 2]][THETA], table[blocks[b, 2]][MU]
+    for u in range(blocks[b, 0], blocks[b, 1]):
+        m, k, z = mantissa[u], exponent[u], x[u]
+        for c in range(x.shape[1]):
+            y = np.float64(z[c]) - np.float64(mu[c])
+            if y > 0.0:
+                split(np.float64(theta[c]) * np.log2(y), m, k, c)
+            else:
+                m[c] = where(theta[c] == ZERO, ONE, ZERO)
+                k[c] = where(theta[c] == ZERO, ZERO, NOWHERE)
 
 
 SOFTMAX, PRINTED_SOFTMAX, POLYNOMIAL, LP = 0, 1, 2, 3
@@ -217,7 +214,7 @@ def finish_norm(carried, moment, z, m, table, grad, theta_sum, limit):
 
 @kernel()
 def exact_backward(
-    blocks, colptr, row_of, weight, slot, x, mantissa, exponent, table, kind, limit,
+    b, blocks, colptr, row_of, weight, slot, x, mantissa, exponent, table, kind, limit,
     peak, pulled, anchor, ratio, extra, grad, theta_grad, origin,
 ):  # fmt: skip
     r"""Adds to the gradients what comes from the rows that have a :obj:`slot`.
@@ -225,118 +222,116 @@ def exact_backward(
     :obj:`extra` holds what only one form needs: about the largest exponent before weights
     (polynomial), :math:`\sum a T / \sum T` (printed softmax), the sum's binary logarithm (Lp).
     """
-    for b in prange(blocks.shape[0]):
-        t = table[blocks[b, 2]]
-        inv, theta_sum = t[INV_SCALE], theta_grad[b]
-        channels, heads = x.shape[1], weight.shape[1]
-        width = U(channels // heads)
-        carried, pull = np.empty(channels, x.dtype), np.empty(channels, x.dtype)
-        moment = np.empty(channels, x.dtype)
-        mu, theta = t[MU], t[THETA]
-        collected = 0.0
-        for u in range(blocks[b, 0], blocks[b, 1]):
-            touched, sloped = False, False
-            z, m, k = x[u], mantissa[u], exponent[u]
-            for e in range(colptr[u], colptr[u + 1]):
-                i = slot[row_of[e]]
-                if i < 0:
-                    continue
-                if not touched:
-                    touched = True
-                    carried[:] = ZERO
-                    pull[:] = ZERO
-                    moment[:] = ZERO
-                    if kind == POLYNOMIAL or kind == LP:
-                        sloped = has_origin_slope(z, mu, theta)
-                for h in range(heads):
-                    a = weight[e, h]
-                    start, stop = U(h) * width, U(h) * width + width
-                    if kind == PRINTED_SOFTMAX:
-                        add_printed_edge(
-                            carried, pull, moment, start, stop, a, m, k, z, inv,
-                            peak[i], pulled[i], anchor[i], ratio[i], extra[i],
-                        )  # fmt: skip
-                        continue
-                    if not a > ZERO:
-                        continue
-                    part, lift = split_weight(a)
-                    if kind == SOFTMAX:
-                        add_mean_edge(
-                            carried, pull, moment, start, stop, part, lift, m, k, z, inv,
-                            peak[i], pulled[i], anchor[i], ratio[i],
-                        )  # fmt: skip
-                    elif kind == POLYNOMIAL:
-                        add_polynomial_edge(
-                            carried, pull, moment, start, stop, part, lift, m, k, z, inv,
-                            peak[i], pulled[i], anchor[i], ratio[i], extra[i],
-                        )  # fmt: skip
-                    else:
-                        add_norm_edge(
-                            carried, moment, start, stop, part, lift, m, k,
-                            peak[i], pulled[i], extra[i],
-                        )  # fmt: skip
-                    if sloped:
-                        add_origin_edge(
-                            pull if kind == POLYNOMIAL else carried, start, stop, part, lift, z,
-                            mu, theta, inv, peak[i], pulled[i], anchor[i], ratio[i],
-                            kind == POLYNOMIAL,
-                        )  # fmt: skip
-            if not touched:
+    t = table[blocks[b, 2]]
+    inv, theta_sum = t[INV_SCALE], theta_grad[b]
+    channels, heads = x.shape[1], weight.shape[1]
+    width = U(channels // heads)
+    carried, pull = np.empty(channels, x.dtype), np.empty(channels, x.dtype)
+    moment = np.empty(channels, x.dtype)
+    mu, theta = t[MU], t[THETA]
+    collected = 0.0
+    for u in range(blocks[b, 0], blocks[b, 1]):
+        touched, sloped = False, False
+        z, m, k = x[u], mantissa[u], exponent[u]
+        for e in range(colptr[u], colptr[u + 1]):
+            i = slot[row_of[e]]
+            if i < 0:
                 continue
-            if kind == POLYNOMIAL:
-                collected += finish_polynomial(
-                    carried, pull, moment, z, m, t, grad[u], theta_sum, limit
-                )
-            elif kind == LP:
-                collected += finish_norm(carried, moment, z, m, t, grad[u], theta_sum, limit)
-            else:
-                finish_softmax(carried, pull, moment, t, grad[u], theta_sum, limit)
-        origin[b] = collected
+            if not touched:
+                touched = True
+                carried[:] = ZERO
+                pull[:] = ZERO
+                moment[:] = ZERO
+                if kind == POLYNOMIAL or kind == LP:
+                    sloped = has_origin_slope(z, mu, theta)
+            for h in range(heads):
+                a = weight[e, h]
+                start, stop = U(h) * width, U(h) * width + width
+                if kind == PRINTED_SOFTMAX:
+                    add_printed_edge(
+                        carried, pull, moment, start, stop, a, m, k, z, inv,
+                        peak[i], pulled[i], anchor[i], ratio[i], extra[i],
+                    )  # fmt: skip
+                    continue
+                if not a > ZERO:
+                    continue
+                part, lift = split_weight(a)
+                if kind == SOFTMAX:
+                    add_mean_edge(
+                        carried, pull, moment, start, stop, part, lift, m, k, z, inv,
+                        peak[i], pulled[i], anchor[i], ratio[i],
+                    )  # fmt: skip
+                elif kind == POLYNOMIAL:
+                    add_polynomial_edge(
+                        carried, pull, moment, start, stop, part, lift, m, k, z, inv,
+                        peak[i], pulled[i], anchor[i], ratio[i], extra[i],
+                    )  # fmt: skip
+                else:
+                    add_norm_edge(
+                        carried, moment, start, stop, part, lift, m, k,
+                        peak[i], pulled[i], extra[i],
+                    )  # fmt: skip
+                if sloped:
+                    add_origin_edge(
+                        pull if kind == POLYNOMIAL else carried, start, stop, part, lift, z,
+                        mu, theta, inv, peak[i], pulled[i], anchor[i], ratio[i],
+                        kind == POLYNOMIAL,
+                    )  # fmt: skip
+        if not touched:
+            continue
+        if kind == POLYNOMIAL:
+            collected += finish_polynomial(
+                carried, pull, moment, z, m, t, grad[u], theta_sum, limit
+            )
+        elif kind == LP:
+            collected += finish_norm(carried, moment, z, m, t, grad[u], theta_sum, limit)
+        else:
+            finish_softmax(carried, pull, moment, t, grad[u], theta_sum, limit)
+    origin[b] = collected
 
 
 @kernel()
 def exact_weight_backward(
-    blocks, chosen, graph_of, rowptr, col, x, mantissa, exponent, table, kind, consistent,
+    b, blocks, chosen, graph_of, rowptr, col, x, mantissa, exponent, table, kind, consistent,
     times_weight, limit, total, peak, pulled, anchor, ratio, grad, out, weight_grad,
 ):  # fmt: skip
     r"""The gradient of the weights of the rows :obj:`chosen`, edge by edge."""
-    for b in prange(blocks.shape[0]):
-        channels, heads = x.shape[1], weight_grad.shape[1]
-        width = U(channels // heads)
-        root, term = np.empty(channels, x.dtype), np.empty(channels, x.dtype)
-        for i in range(blocks[b, 0], blocks[b, 1]):
-            v, t = chosen[i], table[graph_of[i]]
-            scale, inv, mu, theta = t[SCALE], t[INV_SCALE], t[MU], t[THETA]
-            top, q, base, mean = peak[i], pulled[i], anchor[i], ratio[i]
-            for h in range(heads):
-                a = total[v, h]
-                start, stop = U(h) * width, U(h) * width + width
-                whole = 0.0
-                if a > ZERO and kind == LP and consistent:
-                    weight_root(root, a, theta, start, stop, True, False)
-                    for c in range(start, start + width):
-                        whole += grad[v, c] * mu[c] * root[c] / (theta[c] * a)
-                elif a > ZERO and times_weight:
-                    for c in range(start, start + width):
-                        whole += grad[v, c] * (out[v, c] / a)
-                for e in range(rowptr[v], rowptr[v + 1]):
-                    z, m, k = x[col[e]], mantissa[col[e]], exponent[col[e]]
+    channels, heads = x.shape[1], weight_grad.shape[1]
+    width = U(channels // heads)
+    root, term = np.empty(channels, x.dtype), np.empty(channels, x.dtype)
+    for i in range(blocks[b, 0], blocks[b, 1]):
+        v, t = chosen[i], table[graph_of[i]]
+        scale, inv, mu, theta = t[SCALE], t[INV_SCALE], t[MU], t[THETA]
+        top, q, base, mean = peak[i], pulled[i], anchor[i], ratio[i]
+        for h in range(heads):
+            a = total[v, h]
+            start, stop = U(h) * width, U(h) * width + width
+            whole = 0.0
+            if a > ZERO and kind == LP and consistent:
+                weight_root(root, a, theta, start, stop, True, False)
+                for c in range(start, start + width):
+                    whole += grad[v, c] * mu[c] * root[c] / (theta[c] * a)
+            elif a > ZERO and times_weight:
+                for c in range(start, start + width):
+                    whole += grad[v, c] * (out[v, c] / a)
+            for e in range(rowptr[v], rowptr[v + 1]):
+                z, m, k = x[col[e]], mantissa[col[e]], exponent[col[e]]
+                for c in range(start, stop):
+                    term[c] = q[c] * (m[c] * power_of_two(k[c] - top[c]))
+                if kind == LP:
                     for c in range(start, stop):
-                        term[c] = q[c] * (m[c] * power_of_two(k[c] - top[c]))
-                    if kind == LP:
-                        for c in range(start, stop):
-                            term[c] /= theta[c]
-                    elif kind == PRINTED_SOFTMAX:
-                        for c in range(start, stop):
-                            term[c] *= z[c]
-                    else:
-                        for c in range(start, stop):
-                            away = ((z[c] - base[c]) * inv[c] - mean[c]) * scale[c]
-                            term[c] = where(term[c] != ZERO, term[c] * away, ZERO)
-                    whole_edge = whole
+                        term[c] /= theta[c]
+                elif kind == PRINTED_SOFTMAX:
                     for c in range(start, stop):
-                        whole_edge += bounded(term[c], limit)
-                    weight_grad[e, h] = where(a > ZERO, bounded(whole_edge, limit), ZERO)
+                        term[c] *= z[c]
+                else:
+                    for c in range(start, stop):
+                        away = ((z[c] - base[c]) * inv[c] - mean[c]) * scale[c]
+                        term[c] = where(term[c] != ZERO, term[c] * away, ZERO)
+                whole_edge = whole
+                for c in range(start, stop):
+                    whole_edge += bounded(term[c], limit)
+                weight_grad[e, h] = where(a > ZERO, bounded(whole_edge, limit), ZERO)
 
 
 @subroutine
@@ -388,7 +383,7 @@ def softmax_peaks(peak, anchor, theta, highest):
 
 @kernel()
 def exact_mean_forward(
-    blocks, chosen, graph_of, rowptr, col, weight, x, mantissa, exponent, table, total,
+    b, blocks, chosen, graph_of, rowptr, col, weight, x, mantissa, exponent, table, total,
     softmax, extreme_weights, unit_denominator, times_weight, peak, anchor, inverse, ratio, extra,
     out,
 ):  # fmt: skip
@@ -398,106 +393,104 @@ def exact_mean_forward(
     and in :obj:`extra`, for the printed form, :math:`\sum a T / \sum T`, for others :math:`K` less
     the exponent of the row's largest weight.
     """
-    for b in prange(blocks.shape[0]):
-        width = x.shape[1] // weight.shape[1]
-        s = np.empty(x.shape[1], x.dtype)
-        m = np.empty(x.shape[1], x.dtype)
-        plain = np.empty(x.shape[1], x.dtype)
-        for i in range(blocks[b, 0], blocks[b, 1]):
-            v, t = chosen[i], table[graph_of[i]]
-            scale, inv, mu = t[SCALE], t[INV_SCALE], t[MU]
-            top, base = peak[i], anchor[i]
-            highest = row_anchors(base, rowptr, col, weight, v, x, unit_denominator)
-            if softmax and not extreme_weights[v] and not unit_denominator:
-                softmax_peaks(top, base, t[THETA], highest)
-            else:
-                row_peaks(top, rowptr, col, weight, v, exponent, unit_denominator)
-            for c in range(x.shape[1]):
-                s[c] = ZERO
-                m[c] = ZERO
-                plain[c] = ZERO
-            for e in range(rowptr[v], rowptr[v + 1]):
-                u = col[e]
-                z, mant, expo = x[u], mantissa[u], exponent[u]
-                for h in range(weight.shape[1]):
-                    a = weight[e, h]
-                    if not (a > ZERO or unit_denominator):
-                        continue
-                    near, raised = a, ZERO * a
-                    if not unit_denominator:
-                        near, raised = split_weight(a)
-                    start, stop = U(h) * U(width), U(h) * U(width) + U(width)
-                    for c in range(start, stop):
-                        tilt = read(mant, c) * power_of_two(read(expo, c) + raised - top[c])
-                        s[c] += near * tilt
-                        m[c] += near * tilt * ((read(z, c) - base[c]) * read(inv, c))
-                    if unit_denominator:
-                        for c in range(start, stop):
-                            plain[c] += read(mant, c) * power_of_two(read(expo, c) - top[c])
+    width = x.shape[1] // weight.shape[1]
+    s = np.empty(x.shape[1], x.dtype)
+    m = np.empty(x.shape[1], x.dtype)
+    plain = np.empty(x.shape[1], x.dtype)
+    for i in range(blocks[b, 0], blocks[b, 1]):
+        v, t = chosen[i], table[graph_of[i]]
+        scale, inv, mu = t[SCALE], t[INV_SCALE], t[MU]
+        top, base = peak[i], anchor[i]
+        highest = row_anchors(base, rowptr, col, weight, v, x, unit_denominator)
+        if softmax and not extreme_weights[v] and not unit_denominator:
+            softmax_peaks(top, base, t[THETA], highest)
+        else:
+            row_peaks(top, rowptr, col, weight, v, exponent, unit_denominator)
+        for c in range(x.shape[1]):
+            s[c] = ZERO
+            m[c] = ZERO
+            plain[c] = ZERO
+        for e in range(rowptr[v], rowptr[v + 1]):
+            u = col[e]
+            z, mant, expo = x[u], mantissa[u], exponent[u]
             for h in range(weight.shape[1]):
-                a = total[v, h]
-                factor = where(times_weight, a, ONE)
-                start = U(h) * U(width)
-                for c in range(start, start + U(width)):
-                    below = where(unit_denominator, plain[c], s[c])
-                    alive = (below > ZERO) & (a > ZERO)
-                    q = where(alive, ONE / below, ZERO)
-                    inverse[i, c] = q
-                    ratio[i, c] = m[c] * q
-                    mean = base[c] + scale[c] * (m[c] * q)
-                    extra[i, c] = top[c] - highest
-                    if unit_denominator:
-                        extra[i, c] = s[c] * q
-                        mean = base[c] * (s[c] * q) + scale[c] * (m[c] * q)
-                    at_origin = where(a > ZERO, mu[c], ZERO)
-                    out[v, c] = factor * where(alive, mean, at_origin)
+                a = weight[e, h]
+                if not (a > ZERO or unit_denominator):
+                    continue
+                near, raised = a, ZERO * a
+                if not unit_denominator:
+                    near, raised = split_weight(a)
+                start, stop = U(h) * U(width), U(h) * U(width) + U(width)
+                for c in range(start, stop):
+                    tilt = read(mant, c) * power_of_two(read(expo, c) + raised - top[c])
+                    s[c] += near * tilt
+                    m[c] += near * tilt * ((read(z, c) - base[c]) * read(inv, c))
+                if unit_denominator:
+                    for c in range(start, stop):
+                        plain[c] += read(mant, c) * power_of_two(read(expo, c) - top[c])
+        for h in range(weight.shape[1]):
+            a = total[v, h]
+            factor = where(times_weight, a, ONE)
+            start = U(h) * U(width)
+            for c in range(start, start + U(width)):
+                below = where(unit_denominator, plain[c], s[c])
+                alive = (below > ZERO) & (a > ZERO)
+                q = where(alive, ONE / below, ZERO)
+                inverse[i, c] = q
+                ratio[i, c] = m[c] * q
+                mean = base[c] + scale[c] * (m[c] * q)
+                extra[i, c] = top[c] - highest
+                if unit_denominator:
+                    extra[i, c] = s[c] * q
+                    mean = base[c] * (s[c] * q) + scale[c] * (m[c] * q)
+                at_origin = where(a > ZERO, mu[c], ZERO)
+                out[v, c] = factor * where(alive, mean, at_origin)
 
 
 @kernel()
 def exact_norm_forward(
-    blocks, chosen, graph_of, rowptr, col, weight, x, mantissa, exponent, table, total,
+    b, blocks, chosen, graph_of, rowptr, col, weight, x, mantissa, exponent, table, total,
     consistent, peak, inverse, norm, extra, out,
 ):  # fmt: skip
     r"""Tilted norms of the rows :obj:`chosen`; saves :math:`K`, :math:`1/S`, the norm, its log."""
-    for b in prange(blocks.shape[0]):
-        width = x.shape[1] // weight.shape[1]
-        s = np.empty(x.shape[1], x.dtype)
-        root = np.empty(x.shape[1], x.dtype)
-        for i in range(blocks[b, 0], blocks[b, 1]):
-            v, t = chosen[i], table[graph_of[i]]
-            mu, theta, top = t[MU], t[THETA], peak[i]
-            row_peaks(top, rowptr, col, weight, v, exponent, False)
-            for c in range(x.shape[1]):
-                s[c] = ZERO
-            for e in range(rowptr[v], rowptr[v + 1]):
-                mant, expo = mantissa[col[e]], exponent[col[e]]
-                for h in range(weight.shape[1]):
-                    a = weight[e, h]
-                    if not a > ZERO:
-                        continue
-                    near, raised = split_weight(a)
-                    start = U(h) * U(width)
-                    for c in range(start, start + U(width)):
-                        tilt = read(mant, c) * power_of_two(read(expo, c) + raised - top[c])
-                        s[c] += near * tilt
+    width = x.shape[1] // weight.shape[1]
+    s = np.empty(x.shape[1], x.dtype)
+    root = np.empty(x.shape[1], x.dtype)
+    for i in range(blocks[b, 0], blocks[b, 1]):
+        v, t = chosen[i], table[graph_of[i]]
+        mu, theta, top = t[MU], t[THETA], peak[i]
+        row_peaks(top, rowptr, col, weight, v, exponent, False)
+        for c in range(x.shape[1]):
+            s[c] = ZERO
+        for e in range(rowptr[v], rowptr[v + 1]):
+            mant, expo = mantissa[col[e]], exponent[col[e]]
             for h in range(weight.shape[1]):
-                a = total[v, h]
+                a = weight[e, h]
+                if not a > ZERO:
+                    continue
+                near, raised = split_weight(a)
                 start = U(h) * U(width)
-                if a > ZERO:
-                    weight_root(root, a, theta, start, start + U(width), consistent, False)
                 for c in range(start, start + U(width)):
-                    alive = (s[c] > ZERO) & (a > ZERO)
-                    log_s = where(alive, np.log2(np.float64(s[c])), 0.0)
-                    length = where(alive, np.exp2((np.float64(top[c]) + log_s) / theta[c]), 0.0)
-                    inverse[i, c] = where(alive, ONE / s[c], ZERO)
-                    extra[i, c] = log_s
-                    norm[i, c] = length
-                    # Without a neighbour above the origin only p = 1 has a slope there.
-                    if not alive and a > ZERO and theta[c] == ONE:
-                        top[c] = ZERO
-                        inverse[i, c] = ONE
-                        norm[i, c] = ONE
-                    out[v, c] = where(a > ZERO, length + mu[c] * root[c], ZERO)
+                    tilt = read(mant, c) * power_of_two(read(expo, c) + raised - top[c])
+                    s[c] += near * tilt
+        for h in range(weight.shape[1]):
+            a = total[v, h]
+            start = U(h) * U(width)
+            if a > ZERO:
+                weight_root(root, a, theta, start, start + U(width), consistent, False)
+            for c in range(start, start + U(width)):
+                alive = (s[c] > ZERO) & (a > ZERO)
+                log_s = where(alive, np.log2(np.float64(s[c])), 0.0)
+                length = where(alive, np.exp2((np.float64(top[c]) + log_s) / theta[c]), 0.0)
+                inverse[i, c] = where(alive, ONE / s[c], ZERO)
+                extra[i, c] = log_s
+                norm[i, c] = length
+                # Without a neighbour above the origin only p = 1 has a slope there.
+                if not alive and a > ZERO and theta[c] == ONE:
+                    top[c] = ZERO
+                    inverse[i, c] = ONE
+                    norm[i, c] = ONE
+                out[v, c] = where(a > ZERO, length + mu[c] * root[c], ZERO)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,11 +17,12 @@ U = np.uint64
 @reordered_subroutine
 def gather_sum(total, rows, neighbour, weight, first, last, width):
     r"""Writes the weighted sum of :obj:`rows[neighbour[first:last]]` into :obj:`total`."""
-    for c in range(total.shape[0]):
-        total[c] = 0
     if weight.shape[1] == 1:
         _gather_shared(total, rows, neighbour, weight, first, last)
-    elif width == 8:
+        return
+    for c in range(total.shape[0]):
+        total[c] = 0
+    if width == 8:
         _gather_8(total, rows, neighbour, weight, first, last)
     elif width == 16:
         _gather_16(total, rows, neighbour, weight, first, last)
@@ -32,6 +33,17 @@ def gather_sum(total, rows, neighbour, weight, first, last, width):
 @reordered_subroutine
 def _gather_shared(total, rows, neighbour, weight, first, last):
     e = first
+    if e + 4 <= last:  # as below, but there is no running sum yet
+        x0, x1 = rows[neighbour[e]], rows[neighbour[e + 1]]
+        x2, x3 = rows[neighbour[e + 2]], rows[neighbour[e + 3]]
+        a0, a1 = weight[e, 0], weight[e + 1, 0]
+        a2, a3 = weight[e + 2, 0], weight[e + 3, 0]
+        for c in range(total.shape[0]):
+            total[c] = a0 * x0[c] + a1 * x1[c] + a2 * x2[c] + a3 * x3[c]
+        e += 4
+    else:
+        for c in range(total.shape[0]):
+            total[c] = 0
     while e + 4 <= last:
         x0, x1 = rows[neighbour[e]], rows[neighbour[e + 1]]
         x2, x3 = rows[neighbour[e + 2]], rows[neighbour[e + 3]]

@@ -1,13 +1,27 @@
-r"""How compiled kernels are started: threads, forks and the cache on disk, in one place."""
+r"""How compiled kernels run on threads, in one place.
+
+A kernel is serial code for one block of work. The threads of a call take blocks from a common
+counter until none is left, so that one long row does not hold up the others; every block writes
+its own results, which therefore do not depend on the number of threads.
+
+The threads are those of PyTorch's own OpenMP runtime, so that a process has one pool of them.
+A second pool, whether it spins or sleeps, competes for the cores with PyTorch's, whose threads spin
+for milliseconds after each operation. Where PyTorch has no such runtime (macOS, Windows) and in
+forked processes, in which an OpenMP runtime cannot start threads any more, a pool of Python threads
+serves.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import inspect
 import os
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+import llvmlite.binding
 import numba
 import numpy as np
 import torch
@@ -16,32 +30,11 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-_one_at_a_time = threading.Lock()  # numba's fallback thread pool aborts on concurrent launches
-_has_run = False
-_forked = False
-
-
-class _Set(threading.local):
-    threads = 0  # what this thread has told numba, whose setting is one per thread too
-
-
-_set = _Set()
-
-
-def _mark_fork() -> None:
-    global _forked
-    _forked = _has_run
-
-
-if hasattr(os, "register_at_fork"):  # pragma: no branch
-    os.register_at_fork(after_in_child=_mark_fork)
-
-
-SMALL_WORK = 1 << 17  # numbers in all arrays together
-MOST_THREADS: int = numba.config.NUMBA_NUM_THREADS
+from meanmax.ops.numba.cache import DiskCache
 
 CONTRACTED = {"contract"}
 REORDERED = {"contract", "reassoc", "nsz"}
+SMALL_WORK = 1 << 16  # numbers in all arrays together, below which a second thread does not pay
 
 subroutine = partial(numba.njit, error_model="numpy", fastmath=CONTRACTED, forceinline=True)
 r"""Compiles a function that kernels call."""
@@ -50,63 +43,176 @@ reordered_subroutine = partial(numba.njit, error_model="numpy", fastmath=REORDER
 r"""The same for loops whose sums may be reordered, which vectorises dot products."""
 
 
-class Kernel:
-    r"""A function over :obj:`prange` blocks, compiled on first use and cached on disk.
+def _find_openmp() -> int | None:
+    r"""The address of :obj:`GOMP_parallel` in the OpenMP runtime that PyTorch uses."""
+    if "backend: OpenMP" not in torch.__config__.parallel_info():
+        return None
+    try:
+        # Symbols of a library are searched for in what it depends on as well.
+        function = ctypes.CDLL(torch._C.__file__).GOMP_parallel
+    except (OSError, AttributeError, TypeError):
+        return None
+    return ctypes.cast(function, ctypes.c_void_p).value
 
-    It runs on as many threads as PyTorch uses, or on one if there is little to do. A process
-    forked from one that has already run a kernel cannot use OpenMP again, so there the same code
-    runs on one thread, compiled anew.
+
+_openmp = _find_openmp()
+# Compiled code refers to it by name. Where there is none it is never called.
+llvmlite.binding.add_symbol("meanmax_parallel", _openmp or 1)
+_pool: ThreadPoolExecutor | None = None
+
+
+def _after_fork() -> None:
+    global _openmp, _pool
+    _openmp = _pool = None
+
+
+if hasattr(os, "register_at_fork"):  # pragma: no branch
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+class Kernel:
+    r"""A function of a block's number and of arrays, compiled on first use and cached on disk.
+
+    Called with the arrays, it runs for every block, on as many threads as PyTorch uses at that
+    moment, or on one if there is little to do. Results are written into the arrays.
 
     Args:
-        function (callable): The function to compile. Its helpers are subroutines.
+        function (callable): The function to compile: :obj:`function(b, blocks, ...)`, with as many
+            blocks as :obj:`blocks` has rows. Its helpers are subroutines.
         reassociate (bool, optional): Whether sums within a loop may be reordered, which
             vectorises dot products. (default: :obj:`False`)
     """
 
     def __init__(self, function: Callable[..., Any], *, reassociate: bool = False) -> None:
-        self._function = function
-        self._options = {
-            "error_model": "numpy",
-            "fastmath": REORDERED if reassociate else CONTRACTED,
-            "nogil": True,
-        }
-        self._parallel = self._cached()
-        self._serial: Callable[..., Any] | None = None
+        self._name = function.__name__
+        body = numba.njit(error_model="numpy", fastmath=REORDERED if reassociate else CONTRACTED)(
+            function
+        )
+        # Named arguments: numba finds the types of a tuple of arrays slowly.
+        names = ", ".join(list(inspect.signature(function).parameters)[1:])
+        source = (
+            f"def launch(_threads, _state, _count, {names}):\n"
+            f"    run_blocks(body, _threads, _state, _count, ({names},))"
+        )
+        scope = {"__name__": function.__module__, "run_blocks": run_blocks, "body": body}
+        exec(source, scope)
+        self._launch = numba.njit(nogil=True)(scope["launch"])
+        self._launch._cache = DiskCache(function)
 
-    def __call__(self, *args: Any) -> None:
-        r"""Runs the kernel; results are written into arguments."""
-        if _forked:
-            if self._serial is None:
-                self._serial = numba.njit(**self._options)(self._function)
-            self._serial(*args)
-            return
-        global _has_run
-        _has_run = True
-        work = 0
-        for arg in args:
-            if type(arg) is np.ndarray:
-                work += arg.size
-        # One thread where waking another costs more than it does.
-        threads = 1 if work < SMALL_WORK else min(torch.get_num_threads(), MOST_THREADS)
-        with _one_at_a_time:
-            if _set.threads != threads:
-                numba.set_num_threads(threads)
-                _set.threads = threads
-            self._parallel(*args)
+    def __call__(self, blocks: Any, *args: Any) -> None:
+        r"""Runs the kernel for every block."""
+        count = len(blocks)
+        threads = 1
+        if count > 1:
+            work = 0
+            for arg in args:
+                if type(arg) is np.ndarray:
+                    work += arg.size
+            if work >= SMALL_WORK:
+                threads = torch.get_num_threads()
+        state = np.zeros(2, np.int64)  # the next block, and whether one has failed
+        if threads == 1 or _openmp is not None:
+            self._launch(threads, state, count, blocks, *args)
+        else:
+            self._run_on_pool(threads, state, count, blocks, *args)
+        if state[1]:
+            raise MemoryError(f"not enough memory for the kernel {self._name!r}")
 
     def __repr__(self) -> str:
-        return f"Kernel({self._function.__name__})"
+        return f"Kernel({self._name})"
 
-    def _cached(self) -> Callable[..., Any]:
-        try:
-            return numba.njit(parallel=True, cache=True, **self._options)(self._function)
-        except RuntimeError:  # no writable place for the cache: compile in every process
-            return numba.njit(parallel=True, **self._options)(self._function)
+    def _run_on_pool(self, threads: int, *args: Any) -> None:
+        global _pool
+        if _pool is None:
+            _pool = ThreadPoolExecutor(max(os.cpu_count() or 1, threads), "meanmax")
+        others = [_pool.submit(self._launch, 1, *args) for _ in range(threads - 1)]
+        self._launch(1, *args)
+        for other in others:
+            if not other.cancel():  # those that have not begun have nothing to do any more
+                other.result()
 
 
 def kernel(*, reassociate: bool = False) -> Callable[[Callable[..., Any]], Kernel]:
     r"""Decorates a function as a :class:`Kernel`."""
     return lambda function: Kernel(function, reassociate=reassociate)
+
+
+@intrinsic
+def run_blocks(typingctx, body, threads, state, count, args):
+    r"""Calls :obj:`body(b, *args)` for all :obj:`b` below :obj:`count`, on :obj:`threads` threads.
+
+    :obj:`state` holds the next block and receives whether a call failed.
+    """
+    callee = body.get_call_type(typingctx, (types.int64, *args), {})
+
+    def codegen(context, builder, signature, values):
+        _, num_threads, state_value, num_blocks, packed = values
+        compiled = body.dispatcher.get_compile_result(callee)
+        context.active_code_library.add_linking_library(compiled.library)
+        target = context.declare_function(builder.module, compiled.fndesc)
+        shared = context.make_array(signature.args[2])(context, builder, state_value).data
+        content = cgutils.pack_struct(builder, [shared, num_blocks, packed])
+        data = cgutils.alloca_once_value(builder, content)
+        worker = _define_worker(context, builder.module, content.type, target, callee)
+        pointer = builder.bitcast(data, cgutils.voidptr_t)
+        with builder.if_else(builder.icmp_signed(">", num_threads, num_threads.type(1))) as sides:
+            with sides[0]:
+                kinds = [worker.type, cgutils.voidptr_t, cgutils.int32_t, cgutils.int32_t]
+                kind = ir.FunctionType(ir.VoidType(), kinds)
+                start = cgutils.get_or_insert_function(builder.module, kind, "meanmax_parallel")
+                number = builder.trunc(num_threads, cgutils.int32_t)
+                builder.call(start, [worker, pointer, number, cgutils.int32_t(0)])
+            with sides[1]:
+                builder.call(worker, [pointer])
+        return context.get_dummy_value()
+
+    return types.void(body, types.int64, state, types.int64, args), codegen
+
+
+def _borrowed(context, builder, kind, value):
+    r"""An array without its owner, whose references need not be counted.
+
+    Every view counts one, atomically: threads would wait for each other at every row.
+    """
+    if not isinstance(kind, types.Array):
+        return value
+    array = context.make_array(kind)(context, builder, value)
+    array.meminfo = array.meminfo.type(None)
+    array.parent = array.parent.type(None)
+    return array._getvalue()
+
+
+def _define_worker(context, module, kind, target, callee):
+    r"""The C function that each thread runs: it takes blocks until none is left."""
+    worker = ir.Function(
+        module,
+        ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t]),
+        module.get_unique_name("meanmax_worker"),
+    )
+    worker.linkage = "internal"
+    builder = ir.IRBuilder(worker.append_basic_block("entry"))
+    content = builder.load(builder.bitcast(worker.args[0], kind.as_pointer()))
+    state, count, packed = (builder.extract_value(content, place) for place in range(3))
+    args = [
+        _borrowed(context, builder, kind, builder.extract_value(packed, place))
+        for place, kind in enumerate(callee.args[1:])
+    ]
+    take, run, fail, done = map(worker.append_basic_block, ("take", "run", "fail", "done"))
+    builder.branch(take)
+    builder.position_at_end(take)
+    block = builder.atomic_rmw("add", state, state.type.pointee(1), "monotonic")
+    builder.cbranch(builder.icmp_signed("<", block, count), run, done)
+    builder.position_at_end(run)
+    status, _ = context.call_conv.call_function(
+        builder, target, callee.return_type, callee.args, [block, *args]
+    )
+    builder.cbranch(status.is_error, fail, take)
+    builder.position_at_end(fail)
+    builder.store(state.type.pointee(1), builder.gep(state, [cgutils.int32_t(1)]))
+    builder.branch(take)
+    builder.position_at_end(done)
+    builder.ret_void()
+    return worker
 
 
 @intrinsic

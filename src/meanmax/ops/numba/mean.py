@@ -7,10 +7,9 @@ not overlap and does not vectorise.
 from __future__ import annotations
 
 import numpy as np
-from numba import prange
 
 from meanmax.ops.numba.gather import edge_dots, gather_sum
-from meanmax.ops.numba.launch import kernel, read, subroutine, where
+from meanmax.ops.numba.launch import kernel, read, where
 from meanmax.ops.numba.vector_math import (
     CENTRE,
     INV_RANGE,
@@ -32,277 +31,251 @@ from meanmax.ops.numba.vector_math import (
 
 
 @kernel()
-def tilt_softmax(blocks, x, table, rows, width):
+def tilt_softmax(b, blocks, x, table, rows, width):
     r"""Writes blocks :math:`[T, T \hat v]` with :math:`T = e^{\gamma (z - z_{max})}`."""
-    for b in prange(blocks.shape[0]):
-        t = table[blocks[b, 2]]
-        top, centre, inv, steep = t[TOP], t[CENTRE], t[INV_SCALE], t[STEEPNESS]
-        for u in range(blocks[b, 0], blocks[b, 1]):
-            row, z = rows[u], x[u]
-            for h in range(x.shape[1] // width):
-                start, pair = U(h) * U(width), U(h) * U(2 * width)
-                for i in range(U(width)):
-                    c = start + i
-                    tilt = exp(steep[c] * ((z[c] - top[c]) * inv[c]))
-                    row[pair + i] = tilt
-                    row[pair + U(width) + i] = tilt * ((z[c] - centre[c]) * inv[c])
+    t = table[blocks[b, 2]]
+    top, centre, inv, steep = t[TOP], t[CENTRE], t[INV_SCALE], t[STEEPNESS]
+    for u in range(blocks[b, 0], blocks[b, 1]):
+        row, z = rows[u], x[u]
+        for h in range(x.shape[1] // width):
+            start, pair = U(h) * U(width), U(h) * U(2 * width)
+            for i in range(U(width)):
+                c = start + i
+                tilt = exp(steep[c] * ((z[c] - top[c]) * inv[c]))
+                row[pair + i] = tilt
+                row[pair + U(width) + i] = tilt * ((z[c] - centre[c]) * inv[c])
 
 
 @kernel()
-def tilt_polynomial(blocks, x, table, rows, width, floor):
+def tilt_polynomial(b, blocks, x, table, rows, width, floor):
     r"""Writes blocks :math:`[T, T \hat v]` with :math:`T = (y / y_{max})^\alpha`.
 
     Above :math:`\mu` no tilt falls below :obj:`floor`, so that a sum of exactly 0 tells that all
     neighbours sit at :math:`\mu`.
     """
-    for b in prange(blocks.shape[0]):
-        t = table[blocks[b, 2]]
-        top, centre, inv, mu = t[TOP], t[CENTRE], t[INV_SCALE], t[MU]
-        inv_range, theta = t[INV_RANGE], t[THETA]
-        for u in range(blocks[b, 0], blocks[b, 1]):
-            row, z = rows[u], x[u]
-            for h in range(x.shape[1] // width):
-                start, pair = U(h) * U(width), U(h) * U(2 * width)
-                for i in range(U(width)):
-                    c = start + i
-                    tilt = tilt_power(z[c], top[c], mu[c], inv_range[c], theta[c])
-                    tilt = where((tilt < floor) & (z[c] > mu[c]), floor, tilt)
-                    row[pair + i] = tilt
-                    row[pair + U(width) + i] = tilt * ((z[c] - centre[c]) * inv[c])
+    t = table[blocks[b, 2]]
+    top, centre, inv, mu = t[TOP], t[CENTRE], t[INV_SCALE], t[MU]
+    inv_range, theta = t[INV_RANGE], t[THETA]
+    for u in range(blocks[b, 0], blocks[b, 1]):
+        row, z = rows[u], x[u]
+        for h in range(x.shape[1] // width):
+            start, pair = U(h) * U(width), U(h) * U(2 * width)
+            for i in range(U(width)):
+                c = start + i
+                tilt = tilt_power(z[c], top[c], mu[c], inv_range[c], theta[c])
+                tilt = where((tilt < floor) & (z[c] > mu[c]), floor, tilt)
+                row[pair + i] = tilt
+                row[pair + U(width) + i] = tilt * ((z[c] - centre[c]) * inv[c])
 
 
 @kernel()
 def mean_forward(
-    blocks, rowptr, col, weight, rows, table, total, extreme_weights, least, times_weight,
-    must_not_vanish, inverse, ratio, out, needs_exact, average,
+    b, blocks, rowptr, col, weight, rows, table, total, extreme_weights, least, times_weight,
+    must_not_vanish, inverse, ratio, out, needs_exact, ratio_sum, counted,
 ):  # fmt: skip
     r"""One pass over the rows.
 
-    Saves :math:`1 / \sum a T`, the mean :math:`r` in units of the channel, and the average of the
-    means per graph and channel, rows that need the exact path left out.
+    Saves :math:`1 / \sum a T`, the mean :math:`r` in units of the channel, and sums of the means
+    over the block's rows, of which those that need the exact path are left out.
     A row that has a channel in which the sum fell below :obj:`least` of its weight is marked in
     :obj:`needs_exact`.
     """
-    ratio_sum = np.zeros((blocks.shape[0], out.shape[1]), np.float64)
-    counted = np.zeros(blocks.shape[0], np.float64)
-    for b in prange(blocks.shape[0]):
-        t = table[blocks[b, 2]]
-        centre, scale, inv, mu = t[CENTRE], t[SCALE], t[INV_SCALE], t[MU]
-        width = out.shape[1] // weight.shape[1]
-        acc, sums, kept = np.empty(rows.shape[1], rows.dtype), ratio_sum[b], 0
-        for v in range(blocks[b, 0], blocks[b, 1]):
-            fell, weighted = 1 if extreme_weights[v] else 0, 0
-            inverse_row, ratio_row, out_row = inverse[v], ratio[v], out[v]
-            if not fell:
-                gather_sum(acc, rows, col, weight, rowptr[v], rowptr[v + 1], 2 * width)
-            for h in range(weight.shape[1]):
-                a = total[v, h]
-                start, pair, w = U(h) * U(width), U(h) * U(2 * width), U(width)
-                if not a > ZERO or fell:
-                    for i in range(w):
-                        inverse_row[start + i] = ZERO
-                    for i in range(w):
-                        ratio_row[start + i] = ZERO
-                    for i in range(w):
-                        out_row[start + i] = ZERO
-                    continue
-                weighted += 1
-                factor, floor, fallen = where(times_weight, a, ONE), least * a, np.int32(0)
+    t = table[blocks[b, 2]]
+    centre, scale, inv, mu = t[CENTRE], t[SCALE], t[INV_SCALE], t[MU]
+    width = out.shape[1] // weight.shape[1]
+    acc, sums, kept = np.empty(rows.shape[1], rows.dtype), ratio_sum[b], 0
+    for v in range(blocks[b, 0], blocks[b, 1]):
+        fell, weighted = 1 if extreme_weights[v] else 0, 0
+        inverse_row, ratio_row, out_row = inverse[v], ratio[v], out[v]
+        if not fell:
+            gather_sum(acc, rows, col, weight, rowptr[v], rowptr[v + 1], 2 * width)
+        for h in range(weight.shape[1]):
+            a = total[v, h]
+            start, pair, w = U(h) * U(width), U(h) * U(2 * width), U(width)
+            if not a > ZERO or fell:
                 for i in range(w):
-                    low = (acc[pair + i] < floor) & ((acc[pair + i] > ZERO) | must_not_vanish)
-                    fallen += where(low, np.int32(1), np.int32(0))
-                fell += fallen
+                    inverse_row[start + i] = ZERO
                 for i in range(w):
-                    c, s = start + i, acc[pair + i]
-                    inverted = where(s > ZERO, ONE / s, ZERO)
-                    at_origin = (read(mu, c) - read(centre, c)) * read(inv, c)
-                    mean = where(s > ZERO, acc[pair + w + i] * inverted, at_origin)
-                    inverse_row[c] = inverted
-                    ratio_row[c] = mean
-                    out_row[c] = factor * (read(centre, c) + read(scale, c) * mean)
-            needs_exact[v] = fell > 0
-            if fell:
-                for c in range(out.shape[1]):
-                    inverse_row[c] = ZERO
-                for c in range(out.shape[1]):
-                    ratio_row[c] = ZERO
-            elif weighted:
-                kept += 1
-                for c in range(out.shape[1]):
-                    sums[c] += ratio_row[c]
-        counted[b] = kept
-    write_average(blocks, ratio_sum, counted, average)
-
-
-@subroutine
-def write_average(blocks, ratio_sum, counted, average):
-    r"""Divides the sums of each graph's blocks by what was counted there."""
-    total = np.zeros(average.shape, np.float64)
-    number = np.zeros(average.shape[0], np.float64)
-    for b in range(blocks.shape[0]):
-        g = blocks[b, 2]
-        number[g] += counted[b]
-        for c in range(average.shape[1]):
-            total[g, c] += ratio_sum[b, c]
-    for g in range(average.shape[0]):
-        for c in range(average.shape[1]):
-            average[g, c] = total[g, c] / max(number[g], 1.0)
+                    ratio_row[start + i] = ZERO
+                for i in range(w):
+                    out_row[start + i] = ZERO
+                continue
+            weighted += 1
+            factor, floor, fallen = where(times_weight, a, ONE), least * a, np.int32(0)
+            for i in range(w):
+                low = (acc[pair + i] < floor) & ((acc[pair + i] > ZERO) | must_not_vanish)
+                fallen += where(low, np.int32(1), np.int32(0))
+            fell += fallen
+            for i in range(w):
+                c, s = start + i, acc[pair + i]
+                inverted = where(s > ZERO, ONE / s, ZERO)
+                at_origin = (read(mu, c) - read(centre, c)) * read(inv, c)
+                mean = where(s > ZERO, acc[pair + w + i] * inverted, at_origin)
+                inverse_row[c] = inverted
+                ratio_row[c] = mean
+                out_row[c] = factor * (read(centre, c) + read(scale, c) * mean)
+        needs_exact[v] = fell > 0
+        if fell:
+            for c in range(out.shape[1]):
+                inverse_row[c] = ZERO
+            for c in range(out.shape[1]):
+                ratio_row[c] = ZERO
+        elif weighted:
+            kept += 1
+            for c in range(out.shape[1]):
+                sums[c] += ratio_row[c]
+    counted[b] = kept
 
 
 @kernel()
-def mean_pullback(blocks, grad, inverse, ratio, total, middle, times_weight, rows):
+def mean_pullback(b, blocks, grad, inverse, ratio, total, middle, times_weight, rows):
     r"""Writes blocks :math:`[q, q (r - \bar r)]` with :math:`q = g / \sum a T`.
 
     The backward pass cancels :math:`r` against features; measured from the channel's average
     mean :math:`\bar r` (:obj:`middle`) there is less to cancel.
     """
-    for b in prange(blocks.shape[0]):
-        mid = middle[blocks[b, 2]]
-        heads = total.shape[1]
-        width = grad.shape[1] // heads
-        for v in range(blocks[b, 0], blocks[b, 1]):
-            row, g, inverse_row, ratio_row = rows[v], grad[v], inverse[v], ratio[v]
-            for h in range(heads):
-                a = total[v, h]
-                factor = where(times_weight, a, ONE)
-                start, pair = U(h) * U(width), U(h) * U(2 * width)
-                for i in range(U(width)):
-                    row[pair + i] = factor * g[start + i] * inverse_row[start + i]
-                for i in range(U(width)):
-                    c = start + i
-                    row[pair + U(width) + i] = row[pair + i] * (ratio_row[c] - mid[c])
+    mid = middle[blocks[b, 2]]
+    heads = total.shape[1]
+    width = grad.shape[1] // heads
+    for v in range(blocks[b, 0], blocks[b, 1]):
+        row, g, inverse_row, ratio_row = rows[v], grad[v], inverse[v], ratio[v]
+        for h in range(heads):
+            a = total[v, h]
+            factor = where(times_weight, a, ONE)
+            start, pair = U(h) * U(width), U(h) * U(2 * width)
+            for i in range(U(width)):
+                row[pair + i] = factor * g[start + i] * inverse_row[start + i]
+            for i in range(U(width)):
+                c = start + i
+                row[pair + U(width) + i] = row[pair + i] * (ratio_row[c] - mid[c])
 
 
 @kernel()
 def softmax_backward(
-    blocks, colptr, row_of, weight, pulled, x, table, middle, limit, grad, theta_grad
+    b, blocks, colptr, row_of, weight, pulled, x, table, middle, limit, grad, theta_grad
 ):  # fmt: skip
     r"""One pass over the transposed rows: feature gradients and the sums for :math:`\gamma`."""
-    for b in prange(blocks.shape[0]):
-        t = table[blocks[b, 2]]
-        top, centre, inv, steep = t[TOP], t[CENTRE], t[INV_SCALE], t[STEEPNESS]
-        mid = middle[blocks[b, 2]]
-        width = x.shape[1] // weight.shape[1]
-        acc, parts = np.empty(pulled.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
-        theta_sum = theta_grad[b]
-        for u in range(blocks[b, 0], blocks[b, 1]):
-            gather_sum(acc, pulled, row_of, weight, colptr[u], colptr[u + 1], 2 * width)
-            z, grad_row = x[u], grad[u]
-            for h in range(weight.shape[1]):
-                start, pair = U(h) * U(width), U(h) * U(2 * width)
-                for i in range(U(width)):
-                    c = start + i
-                    tilt = exp(read(steep, c) * ((read(z, c) - read(top, c)) * read(inv, c)))
-                    away = (read(z, c) - read(centre, c)) * read(inv, c) - read(mid, c)
-                    moved = away * acc[pair + i] - acc[pair + U(width) + i]
-                    slope = where(tilt > ZERO, read(steep, c) * moved, ZERO)
-                    grad_row[c] = clipped(tilt * (acc[pair + i] + slope), limit)
-                    parts[c] = tilt * moved * away
-            for c in range(U(x.shape[1])):
-                theta_sum[c] += parts[c]
+    t = table[blocks[b, 2]]
+    top, centre, inv, steep = t[TOP], t[CENTRE], t[INV_SCALE], t[STEEPNESS]
+    mid = middle[blocks[b, 2]]
+    width = x.shape[1] // weight.shape[1]
+    acc, parts = np.empty(pulled.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
+    theta_sum = theta_grad[b]
+    for u in range(blocks[b, 0], blocks[b, 1]):
+        gather_sum(acc, pulled, row_of, weight, colptr[u], colptr[u + 1], 2 * width)
+        z, grad_row = x[u], grad[u]
+        for h in range(weight.shape[1]):
+            start, pair = U(h) * U(width), U(h) * U(2 * width)
+            for i in range(U(width)):
+                c = start + i
+                tilt = exp(read(steep, c) * ((read(z, c) - read(top, c)) * read(inv, c)))
+                away = (read(z, c) - read(centre, c)) * read(inv, c) - read(mid, c)
+                moved = away * acc[pair + i] - acc[pair + U(width) + i]
+                slope = where(tilt > ZERO, read(steep, c) * moved, ZERO)
+                grad_row[c] = clipped(tilt * (acc[pair + i] + slope), limit)
+                parts[c] = tilt * moved * away
+        for c in range(U(x.shape[1])):
+            theta_sum[c] += parts[c]
 
 
 @kernel()
 def polynomial_backward(
-    blocks, colptr, row_of, weight, pulled, x, table, middle, log_middle, log_units, limit,
+    b, blocks, colptr, row_of, weight, pulled, x, table, middle, log_middle, log_units, limit,
     grad, theta_grad, origin,
 ):  # fmt: skip
     r"""The same for the polynomial; also sums the feature gradients, which :math:`\mu` undoes."""
-    for b in prange(blocks.shape[0]):
-        t = table[blocks[b, 2]]
-        top, centre, inv, mu = t[TOP], t[CENTRE], t[INV_SCALE], t[MU]
-        inv_range, theta, stretch = t[INV_RANGE], t[THETA], t[STEEPNESS]
-        mid, log_mid = middle[blocks[b, 2]], log_middle[blocks[b, 2]]
-        log_unit, channels = log_units[blocks[b, 2]], U(x.shape[1])
-        width = x.shape[1] // weight.shape[1]
-        acc = np.empty(pulled.shape[1], pulled.dtype)
-        logs, tilts = np.empty(x.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
-        slopes, parts = np.empty(x.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
-        theta_sum = theta_grad[b]
-        moved_sum = np.zeros(x.shape[1], np.float64)
-        for u in range(blocks[b, 0], blocks[b, 1]):
-            gather_sum(acc, pulled, row_of, weight, colptr[u], colptr[u + 1], 2 * width)
-            z, grad_row = x[u], grad[u]
-            for c in range(channels):
-                # At the origin y^alpha does not move with alpha, in the features' own unit.
-                above, power = read(z, c) > read(mu, c), read(theta, c)
-                logarithm = relative_log(read(z, c), read(top, c), read(mu, c), read(inv_range, c))
-                y = (read(z, c) - read(mu, c)) * read(inv_range, c)
-                tilt = where(power == ONE, y, exp(power * logarithm))
-                tilts[c] = where(above, tilt, where(power == ZERO, ONE, ZERO))
-                logs[c] = where(above, logarithm, read(log_unit, c)) - read(log_mid, c)
-            for c in range(channels):
-                y = (read(z, c) - read(mu, c)) * read(inv_range, c)
-                slope = read(theta, c) * tilts[c] / y
-                at_origin = where(read(theta, c) == ONE, ONE, ZERO)
-                slopes[c] = where(read(z, c) > read(mu, c), slope, at_origin) * read(stretch, c)
-            for h in range(weight.shape[1]):
-                start, pair = U(h) * U(width), U(h) * U(2 * width)
-                for i in range(U(width)):
-                    c = start + i
-                    away = (read(z, c) - read(centre, c)) * read(inv, c) - read(mid, c)
-                    moved = away * acc[pair + i] - acc[pair + U(width) + i]
-                    d = tilts[c] * acc[pair + i] + slopes[c] * moved
-                    grad_row[c] = bounded(d, limit)
-                    parts[c] = moved * tilts[c] * logs[c]
-            for c in range(channels):
-                moved_sum[c] += grad_row[c]
-            for c in range(channels):
-                theta_sum[c] += parts[c]
-        origin[b] = moved_sum.sum()
+    t = table[blocks[b, 2]]
+    top, centre, inv, mu = t[TOP], t[CENTRE], t[INV_SCALE], t[MU]
+    inv_range, theta, stretch = t[INV_RANGE], t[THETA], t[STEEPNESS]
+    mid, log_mid = middle[blocks[b, 2]], log_middle[blocks[b, 2]]
+    log_unit, channels = log_units[blocks[b, 2]], U(x.shape[1])
+    width = x.shape[1] // weight.shape[1]
+    acc = np.empty(pulled.shape[1], pulled.dtype)
+    logs, tilts = np.empty(x.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
+    slopes, parts = np.empty(x.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
+    theta_sum = theta_grad[b]
+    moved_sum = np.zeros(x.shape[1], np.float64)
+    for u in range(blocks[b, 0], blocks[b, 1]):
+        gather_sum(acc, pulled, row_of, weight, colptr[u], colptr[u + 1], 2 * width)
+        z, grad_row = x[u], grad[u]
+        for c in range(channels):
+            # At the origin y^alpha does not move with alpha, in the features' own unit.
+            above, power = read(z, c) > read(mu, c), read(theta, c)
+            logarithm = relative_log(read(z, c), read(top, c), read(mu, c), read(inv_range, c))
+            y = (read(z, c) - read(mu, c)) * read(inv_range, c)
+            tilt = where(power == ONE, y, exp(power * logarithm))
+            tilts[c] = where(above, tilt, where(power == ZERO, ONE, ZERO))
+            logs[c] = where(above, logarithm, read(log_unit, c)) - read(log_mid, c)
+        for c in range(channels):
+            y = (read(z, c) - read(mu, c)) * read(inv_range, c)
+            slope = read(theta, c) * tilts[c] / y
+            at_origin = where(read(theta, c) == ONE, ONE, ZERO)
+            slopes[c] = where(read(z, c) > read(mu, c), slope, at_origin) * read(stretch, c)
+        for h in range(weight.shape[1]):
+            start, pair = U(h) * U(width), U(h) * U(2 * width)
+            for i in range(U(width)):
+                c = start + i
+                away = (read(z, c) - read(centre, c)) * read(inv, c) - read(mid, c)
+                moved = away * acc[pair + i] - acc[pair + U(width) + i]
+                d = tilts[c] * acc[pair + i] + slopes[c] * moved
+                grad_row[c] = bounded(d, limit)
+                parts[c] = moved * tilts[c] * logs[c]
+        for c in range(channels):
+            moved_sum[c] += grad_row[c]
+        for c in range(channels):
+            theta_sum[c] += parts[c]
+    origin[b] = moved_sum.sum()
 
 
 @kernel(reassociate=True)
 def mean_weight_backward(
-    blocks, rowptr, col, rows, table, grad, inverse, ratio, total, needs_exact, times_weight,
+    b, blocks, rowptr, col, rows, table, grad, inverse, ratio, total, needs_exact, times_weight,
     weight_grad,
 ):  # fmt: skip
     r"""The gradient of every edge weight, a product sampled at the edges."""
-    for b in prange(blocks.shape[0]):
-        t = table[blocks[b, 2]]
-        centre, scale = t[CENTRE], t[SCALE]
-        heads = total.shape[1]
-        width = grad.shape[1] // heads
-        left, whole = np.empty(rows.shape[1], rows.dtype), np.empty(heads, rows.dtype)
-        for v in range(blocks[b, 0], blocks[b, 1]):
-            if needs_exact[v]:
-                continue
-            g, inverse_row, ratio_row = grad[v], inverse[v], ratio[v]
-            for h in range(heads):
-                a = total[v, h]
-                factor = where(times_weight, a, ONE)
-                start, pair, kept = U(h) * U(width), U(h) * U(2 * width), ZERO * a
+    t = table[blocks[b, 2]]
+    centre, scale = t[CENTRE], t[SCALE]
+    heads = total.shape[1]
+    width = grad.shape[1] // heads
+    left, whole = np.empty(rows.shape[1], rows.dtype), np.empty(heads, rows.dtype)
+    for v in range(blocks[b, 0], blocks[b, 1]):
+        if needs_exact[v]:
+            continue
+        g, inverse_row, ratio_row = grad[v], inverse[v], ratio[v]
+        for h in range(heads):
+            a = total[v, h]
+            factor = where(times_weight, a, ONE)
+            start, pair, kept = U(h) * U(width), U(h) * U(2 * width), ZERO * a
+            for i in range(U(width)):
+                c = start + i
+                q = where(a > ZERO, factor * g[c] * inverse_row[c] * scale[c], ZERO)
+                left[pair + i] = -q * ratio_row[c]
+                left[pair + U(width) + i] = q
+            if times_weight and a > ZERO:
                 for i in range(U(width)):
                     c = start + i
-                    q = where(a > ZERO, factor * g[c] * inverse_row[c] * scale[c], ZERO)
-                    left[pair + i] = -q * ratio_row[c]
-                    left[pair + U(width) + i] = q
-                if times_weight and a > ZERO:
-                    for i in range(U(width)):
-                        c = start + i
-                        kept += g[c] * (centre[c] + scale[c] * ratio_row[c])
-                whole[h] = kept
-            edge_dots(left, rows, col, rowptr[v], rowptr[v + 1], 2 * width, weight_grad)
-            if times_weight:
-                for e in range(rowptr[v], rowptr[v + 1]):
-                    for h in range(heads):
-                        weight_grad[e, h] += whole[h]
+                    kept += g[c] * (centre[c] + scale[c] * ratio_row[c])
+            whole[h] = kept
+        edge_dots(left, rows, col, rowptr[v], rowptr[v + 1], 2 * width, weight_grad)
+        if times_weight:
+            for e in range(rowptr[v], rowptr[v + 1]):
+                for h in range(heads):
+                    weight_grad[e, h] += whole[h]
 
 
 @kernel(reassociate=True)
-def mean_shift_sums(blocks, grad, total, times_weight, origin):
+def mean_shift_sums(b, blocks, grad, total, times_weight, origin):
     r"""What reaches :math:`\mu` other than through the features of a tilted mean."""
-    for b in prange(blocks.shape[0]):
-        heads = total.shape[1]
-        width = grad.shape[1] // heads
-        reached = 0.0
-        for v in range(blocks[b, 0], blocks[b, 1]):
-            g = grad[v]
-            for h in range(heads):
-                a = total[v, h]
-                start, direct = U(h) * U(width), ZERO * a
-                for c in range(start, start + U(width)):
-                    direct += g[c]
-                if a > ZERO:
-                    reached += where(times_weight, a, ONE) * direct
-        origin[b] = reached
+    heads = total.shape[1]
+    width = grad.shape[1] // heads
+    reached = 0.0
+    for v in range(blocks[b, 0], blocks[b, 1]):
+        g = grad[v]
+        for h in range(heads):
+            a = total[v, h]
+            start, direct = U(h) * U(width), ZERO * a
+            for c in range(start, start + U(width)):
+                direct += g[c]
+            if a > ZERO:
+                reached += where(times_weight, a, ONE) * direct
+    origin[b] = reached

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import prange
 
 from meanmax.ops.numba.gather import edge_dots, gather_sum
 from meanmax.ops.numba.launch import kernel, read, subroutine, where
@@ -59,34 +58,33 @@ def weight_root(root, total, theta, start, stop, consistent, uniform):
 
 
 @kernel()
-def norm_shift_sums(blocks, grad, total, table, consistent, root_sum, origin):
+def norm_shift_sums(b, blocks, grad, total, table, consistent, root_sum, origin):
     r"""What the shift of Lp gives to :math:`p` and :math:`\mu`.
 
     :obj:`root_sum` collects :math:`g A^{1/p} \log A` per channel, :obj:`origin`
     :math:`g A^{1/p}`; as printed, without the root.
     """
-    for b in prange(blocks.shape[0]):
-        theta = table[blocks[b, 2]][THETA]
-        heads = total.shape[1]
-        uniform = uniform_heads(theta, heads)
-        width = grad.shape[1] // heads
-        root = np.empty(grad.shape[1], grad.dtype)
-        direct, roots = np.zeros(grad.shape[1], np.float64), root_sum[b]
-        for v in range(blocks[b, 0], blocks[b, 1]):
-            g = grad[v]
-            for h in range(heads):
-                a = total[v, h]
-                if not a > ZERO:
-                    continue
-                start, stop = U(h) * U(width), U(h) * U(width) + U(width)
-                weight_root(root, a, theta, start, stop, consistent, uniform[h])
+    theta = table[blocks[b, 2]][THETA]
+    heads = total.shape[1]
+    uniform = uniform_heads(theta, heads)
+    width = grad.shape[1] // heads
+    root = np.empty(grad.shape[1], grad.dtype)
+    direct, roots = np.zeros(grad.shape[1], np.float64), root_sum[b]
+    for v in range(blocks[b, 0], blocks[b, 1]):
+        g = grad[v]
+        for h in range(heads):
+            a = total[v, h]
+            if not a > ZERO:
+                continue
+            start, stop = U(h) * U(width), U(h) * U(width) + U(width)
+            weight_root(root, a, theta, start, stop, consistent, uniform[h])
+            for c in range(start, stop):
+                direct[c] += g[c] * root[c]
+            if consistent and a != ONE:
+                log_a = grad.dtype.type(math.log(a))
                 for c in range(start, stop):
-                    direct[c] += g[c] * root[c]
-                if consistent and a != ONE:
-                    log_a = grad.dtype.type(math.log(a))
-                    for c in range(start, stop):
-                        roots[c] += g[c] * root[c] * log_a
-        origin[b] = direct.sum()
+                    roots[c] += g[c] * root[c] * log_a
+    origin[b] = direct.sum()
 
 
 @subroutine
@@ -124,21 +122,20 @@ def write_row(out, slope, entropy, sums, theta, inverse, span, mu, root, start, 
 
 
 @kernel()
-def tilt_lp(blocks, x, table, rows, floor):
+def tilt_lp(b, blocks, x, table, rows, floor):
     r"""Writes :math:`T = (y / y_{max})^p`, at least :obj:`floor` above :math:`\mu`."""
-    for b in prange(blocks.shape[0]):
-        t = table[blocks[b, 2]]
-        top, mu, inv_range, theta = t[TOP], t[MU], t[INV_RANGE], t[THETA]
-        for u in range(blocks[b, 0], blocks[b, 1]):
-            row, z = rows[u], x[u]
-            for c in range(x.shape[1]):
-                tilt = tilt_power(z[c], top[c], mu[c], inv_range[c], theta[c])
-                row[c] = where((tilt < floor) & (z[c] > mu[c]), floor, tilt)
+    t = table[blocks[b, 2]]
+    top, mu, inv_range, theta = t[TOP], t[MU], t[INV_RANGE], t[THETA]
+    for u in range(blocks[b, 0], blocks[b, 1]):
+        row, z = rows[u], x[u]
+        for c in range(x.shape[1]):
+            tilt = tilt_power(z[c], top[c], mu[c], inv_range[c], theta[c])
+            row[c] = where((tilt < floor) & (z[c] > mu[c]), floor, tilt)
 
 
 @kernel()
 def norm_forward(
-    blocks, rowptr, col, weight, rows, table, total, extreme_weights, least, consistent,
+    b, blocks, rowptr, col, weight, rows, table, total, extreme_weights, least, consistent,
     slope, entropy, out, needs_exact,
 ):  # fmt: skip
     r"""One pass over the rows.
@@ -146,112 +143,108 @@ def norm_forward(
     With :math:`S = \sum a T`, saves :math:`S^{1/p - 1}` (:obj:`slope`) and
     :math:`S^{1/p} \log S` (:obj:`entropy`), all that the backward pass needs of a row.
     """
-    for b in prange(blocks.shape[0]):
-        t = table[blocks[b, 2]]
-        mu, span, theta, inverse = t[MU], t[RANGE], t[THETA], t[INV_THETA]
-        channels, heads = out.shape[1], weight.shape[1]
-        uniform = uniform_heads(theta, heads)
-        width = U(channels // heads)
-        acc, root = np.empty(channels, out.dtype), np.empty(channels, out.dtype)
-        for v in range(blocks[b, 0], blocks[b, 1]):
-            slope_row, entropy_row, out_row = slope[v], entropy[v], out[v]
-            fell = 1 if extreme_weights[v] else 0
-            if not fell:
-                gather_sum(acc, rows, col, weight, rowptr[v], rowptr[v + 1], channels // heads)
-            for h in range(heads):
-                a = total[v, h]
-                start, stop = U(h) * width, U(h) * width + width
-                if not a > ZERO or fell:
-                    fill(slope_row, ZERO, start, stop)
-                    fill(entropy_row, ZERO, start, stop)
-                    fill(out_row, ZERO, start, stop)
-                    continue
-                weight_root(root, a, theta, start, stop, consistent, uniform[h])
-                one_root = uniform[h] or not consistent
-                fell += count_low(acc, least * a, start, stop)
-                write_row(
-                    out_row, slope_row, entropy_row, acc, theta, inverse, span, mu,
-                    where(one_root, root[start], ZERO), start, stop,
-                )  # fmt: skip
-                if not one_root:
-                    for c in range(start, stop):
-                        out_row[c] += mu[c] * root[c]
-            needs_exact[v] = fell > 0
-            if fell:
-                fill(slope_row, ZERO, U(0), U(channels))
-                fill(entropy_row, ZERO, U(0), U(channels))
+    t = table[blocks[b, 2]]
+    mu, span, theta, inverse = t[MU], t[RANGE], t[THETA], t[INV_THETA]
+    channels, heads = out.shape[1], weight.shape[1]
+    uniform = uniform_heads(theta, heads)
+    width = U(channels // heads)
+    acc, root = np.empty(channels, out.dtype), np.empty(channels, out.dtype)
+    for v in range(blocks[b, 0], blocks[b, 1]):
+        slope_row, entropy_row, out_row = slope[v], entropy[v], out[v]
+        fell = 1 if extreme_weights[v] else 0
+        if not fell:
+            gather_sum(acc, rows, col, weight, rowptr[v], rowptr[v + 1], channels // heads)
+        for h in range(heads):
+            a = total[v, h]
+            start, stop = U(h) * width, U(h) * width + width
+            if not a > ZERO or fell:
+                fill(slope_row, ZERO, start, stop)
+                fill(entropy_row, ZERO, start, stop)
+                fill(out_row, ZERO, start, stop)
+                continue
+            weight_root(root, a, theta, start, stop, consistent, uniform[h])
+            one_root = uniform[h] or not consistent
+            fell += count_low(acc, least * a, start, stop)
+            write_row(
+                out_row, slope_row, entropy_row, acc, theta, inverse, span, mu,
+                where(one_root, root[start], ZERO), start, stop,
+            )  # fmt: skip
+            if not one_root:
+                for c in range(start, stop):
+                    out_row[c] += mu[c] * root[c]
+        needs_exact[v] = fell > 0
+        if fell:
+            fill(slope_row, ZERO, U(0), U(channels))
+            fill(entropy_row, ZERO, U(0), U(channels))
 
 
 @kernel()
-def norm_pullback(blocks, grad, slope, entropy, pulled, entropy_sum):
+def norm_pullback(b, blocks, grad, slope, entropy, pulled, entropy_sum):
     r"""Writes :math:`q = g S^{1/p - 1}`; sums :math:`g S^{1/p} \log S` per channel."""
-    for b in prange(blocks.shape[0]):
-        entropies = entropy_sum[b]
-        for v in range(blocks[b, 0], blocks[b, 1]):
-            g, slope_row, entropy_row, row = grad[v], slope[v], entropy[v], pulled[v]
-            for c in range(grad.shape[1]):
-                row[c] = g[c] * slope_row[c]
-            for c in range(grad.shape[1]):
-                entropies[c] += g[c] * entropy_row[c]
+    entropies = entropy_sum[b]
+    for v in range(blocks[b, 0], blocks[b, 1]):
+        g, slope_row, entropy_row, row = grad[v], slope[v], entropy[v], pulled[v]
+        for c in range(grad.shape[1]):
+            row[c] = g[c] * slope_row[c]
+        for c in range(grad.shape[1]):
+            entropies[c] += g[c] * entropy_row[c]
 
 
 @kernel()
 def norm_backward(
-    blocks, colptr, row_of, weight, pulled, x, table, limit, grad, theta_grad, origin
+    b, blocks, colptr, row_of, weight, pulled, x, table, limit, grad, theta_grad, origin
 ):  # fmt: skip
     r"""One pass over the transposed rows: feature gradients and the sums for :math:`p`."""
-    for b in prange(blocks.shape[0]):
-        t = table[blocks[b, 2]]
-        top, mu, inv, theta = t[TOP], t[MU], t[INV_RANGE], t[THETA]
-        width, channels = x.shape[1] // weight.shape[1], U(x.shape[1])
-        acc, parts = np.empty(x.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
-        moved_sum = np.zeros(x.shape[1], np.float64)
-        theta_sum = theta_grad[b]
-        for u in range(blocks[b, 0], blocks[b, 1]):
-            gather_sum(acc, pulled, row_of, weight, colptr[u], colptr[u + 1], width)
-            z, grad_row = x[u], grad[u]
-            for c in range(channels):
-                above, p = read(z, c) > read(mu, c), read(theta, c)
-                logarithm = relative_log(read(z, c), read(top, c), read(mu, c), read(inv, c))
-                slope = where(above, exp((p - ONE) * logarithm), ZERO)
-                d = where(p == ONE, ONE, slope) * acc[c]
-                y = (read(z, c) - read(mu, c)) * read(inv, c)
-                grad_row[c] = clipped(d, limit)
-                parts[c] = where(above, d * y * logarithm, ZERO)
-            for c in range(channels):
-                theta_sum[c] += parts[c]
-            for c in range(channels):
-                moved_sum[c] += grad_row[c]
-        origin[b] = moved_sum.sum()
+    t = table[blocks[b, 2]]
+    top, mu, inv, theta = t[TOP], t[MU], t[INV_RANGE], t[THETA]
+    width, channels = x.shape[1] // weight.shape[1], U(x.shape[1])
+    acc, parts = np.empty(x.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
+    moved_sum = np.zeros(x.shape[1], np.float64)
+    theta_sum = theta_grad[b]
+    for u in range(blocks[b, 0], blocks[b, 1]):
+        gather_sum(acc, pulled, row_of, weight, colptr[u], colptr[u + 1], width)
+        z, grad_row = x[u], grad[u]
+        for c in range(channels):
+            above, p = read(z, c) > read(mu, c), read(theta, c)
+            logarithm = relative_log(read(z, c), read(top, c), read(mu, c), read(inv, c))
+            slope = where(above, exp((p - ONE) * logarithm), ZERO)
+            d = where(p == ONE, ONE, slope) * acc[c]
+            y = (read(z, c) - read(mu, c)) * read(inv, c)
+            grad_row[c] = clipped(d, limit)
+            parts[c] = where(above, d * y * logarithm, ZERO)
+        for c in range(channels):
+            theta_sum[c] += parts[c]
+        for c in range(channels):
+            moved_sum[c] += grad_row[c]
+    origin[b] = moved_sum.sum()
 
 
 @kernel(reassociate=True)
 def norm_weight_backward(
-    blocks, rowptr, col, rows, table, grad, slope, total, needs_exact, consistent, weight_grad
+    b, blocks, rowptr, col, rows, table, grad, slope, total, needs_exact, consistent, weight_grad
 ):  # fmt: skip
     r"""The gradient of every edge weight, a product sampled at the edges."""
-    for b in prange(blocks.shape[0]):
-        t = table[blocks[b, 2]]
-        mu, span, theta = t[MU], t[RANGE], t[THETA]
-        heads = total.shape[1]
-        width = grad.shape[1] // heads
-        left, whole = np.empty(grad.shape[1], grad.dtype), np.empty(heads, grad.dtype)
-        root, uniform = np.empty(grad.shape[1], grad.dtype), uniform_heads(theta, heads)
-        for v in range(blocks[b, 0], blocks[b, 1]):
-            if needs_exact[v]:
-                continue
-            g, slope_row = grad[v], slope[v]
-            for h in range(heads):
-                a = total[v, h]
-                start, stop, kept = U(h) * U(width), U(h) * U(width) + U(width), ZERO * a
+    t = table[blocks[b, 2]]
+    mu, span, theta = t[MU], t[RANGE], t[THETA]
+    heads = total.shape[1]
+    width = grad.shape[1] // heads
+    left, whole = np.empty(grad.shape[1], grad.dtype), np.empty(heads, grad.dtype)
+    root, uniform = np.empty(grad.shape[1], grad.dtype), uniform_heads(theta, heads)
+    for v in range(blocks[b, 0], blocks[b, 1]):
+        if needs_exact[v]:
+            continue
+        g, slope_row = grad[v], slope[v]
+        for h in range(heads):
+            a = total[v, h]
+            start, stop, kept = U(h) * U(width), U(h) * U(width) + U(width), ZERO * a
+            for c in range(start, stop):
+                left[c] = where(a > ZERO, g[c] * slope_row[c] * span[c] / theta[c], ZERO)
+            if consistent and a > ZERO:
+                weight_root(root, a, theta, start, stop, consistent, uniform[h])
                 for c in range(start, stop):
-                    left[c] = where(a > ZERO, g[c] * slope_row[c] * span[c] / theta[c], ZERO)
-                if consistent and a > ZERO:
-                    weight_root(root, a, theta, start, stop, consistent, uniform[h])
-                    for c in range(start, stop):
-                        kept += g[c] * mu[c] * root[c] / (theta[c] * a)
-                whole[h] = kept
-            edge_dots(left, rows, col, rowptr[v], rowptr[v + 1], width, weight_grad)
-            for e in range(rowptr[v], rowptr[v + 1]):
-                for h in range(heads):
-                    weight_grad[e, h] += whole[h]
+                    kept += g[c] * mu[c] * root[c] / (theta[c] * a)
+            whole[h] = kept
+        edge_dots(left, rows, col, rowptr[v], rowptr[v + 1], width, weight_grad)
+        for e in range(rowptr[v], rowptr[v + 1]):
+            for h in range(heads):
+                weight_grad[e, h] += whole[h]

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numba import prange
 from torch import Tensor
 
 from meanmax.graph import Graph
 from meanmax.ops.numba.blocks import as_array, blocks_of_graph
 from meanmax.ops.numba.gather import edge_dots, gather_sum
 from meanmax.ops.numba.launch import kernel, larger, subroutine, where
+from meanmax.ops.numba.memory import empty, empty_like
 from meanmax.ops.numba.vector_math import ONE, ZERO, U, exp
 
 
 def weighted_sum(x: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:
     r"""Weighted sums over the rows of the graph."""
     blocks, z = blocks_of_graph(graph), as_array(x)
-    out = np.empty((graph.num_dst, z.shape[1]), z.dtype)
+    out = empty((graph.num_dst, z.shape[1]), z.dtype)
     edge = blocks.weights(weight, x.dtype).edge
     product(blocks.row_blocks, blocks.rowptr, blocks.col, edge, z, out)
     return torch.from_numpy(out)
@@ -30,7 +30,7 @@ def weighted_sum_backward(
     blocks = blocks_of_graph(graph)
     weights = blocks.weights(weight, x.dtype)
     g = as_array(grad)
-    dx = np.empty((graph.num_src, g.shape[1]), g.dtype)
+    dx = empty((graph.num_src, g.shape[1]), g.dtype)
     product(blocks.source_blocks, blocks.colptr, blocks.row, weights.transposed, g, dx)
     dw = edge_products(x, grad, graph, weights.edge.shape[1]) if need_weight else None
     return torch.from_numpy(dx), dw
@@ -41,7 +41,7 @@ def edge_products(x: Tensor, y: Tensor, graph: Graph, heads: int) -> Tensor:
     by head, :obj:`[num_edges, heads]`.
     """
     blocks, z = blocks_of_graph(graph), as_array(x)
-    out = np.empty((graph.num_edges, heads), z.dtype)
+    out = empty((graph.num_edges, heads), z.dtype)
     sampled_products(blocks.row_blocks, blocks.rowptr, blocks.col, z, as_array(y), out)
     return torch.from_numpy(out)
 
@@ -49,7 +49,7 @@ def edge_products(x: Tensor, y: Tensor, graph: Graph, heads: int) -> Tensor:
 def neighbour_max(x: Tensor, graph: Graph, weight: Tensor | None) -> tuple[Tensor, Tensor]:
     r"""The largest neighbour of positive weight, and how many attain it."""
     blocks, z = blocks_of_graph(graph), as_array(x)
-    out, ties = np.empty((2, graph.num_dst, z.shape[1]), z.dtype)
+    out, ties = (empty((graph.num_dst, z.shape[1]), z.dtype) for _ in range(2))
     edge = blocks.weights(weight, x.dtype).edge
     maximum(blocks.row_blocks, blocks.rowptr, blocks.col, edge, z, out, ties)
     return torch.from_numpy(out), torch.from_numpy(ties)
@@ -62,7 +62,7 @@ def neighbour_max_backward(
     blocks, z = blocks_of_graph(graph), as_array(x)
     transposed = blocks.weights(weight, x.dtype).transposed
     share = as_array(grad) / np.maximum(as_array(ties), 1)
-    dx = np.empty_like(z)
+    dx = empty_like(z)
     maximum_backward(
         blocks.source_blocks, blocks.colptr, blocks.row, transposed, z, as_array(out), share, dx
     )
@@ -72,7 +72,7 @@ def neighbour_max_backward(
 def attention(source: Tensor, target: Tensor, graph: Graph, slope: float) -> Tensor:
     r"""Attention of every edge, :obj:`[num_edges, heads]`."""
     blocks, s = blocks_of_graph(graph), as_array(source)
-    alpha = np.empty((graph.num_edges, s.shape[1]), s.dtype)
+    alpha = empty((graph.num_edges, s.shape[1]), s.dtype)
     bend = s.dtype.type(slope)
     score_softmax(blocks.row_blocks, blocks.rowptr, blocks.col, s, as_array(target), bend, alpha)
     return torch.from_numpy(alpha)
@@ -107,72 +107,68 @@ def row_softmax_backward(grad: Tensor, alpha: Tensor, graph: Graph) -> Tensor:
 
 
 @kernel()
-def product(blocks, pointer, neighbour, weight, x, out):
+def product(b, blocks, pointer, neighbour, weight, x, out):
     r"""Weighted sums over the rows of :obj:`pointer`, of the graph or of its transpose."""
-    for b in prange(blocks.shape[0]):
-        acc = np.empty(x.shape[1], x.dtype)
-        width = x.shape[1] // weight.shape[1]
-        for v in range(blocks[b, 0], blocks[b, 1]):
-            gather_sum(acc, x, neighbour, weight, pointer[v], pointer[v + 1], width)
-            row = out[v]
-            for c in range(x.shape[1]):
-                row[c] = acc[c]
+    acc = np.empty(x.shape[1], x.dtype)
+    width = x.shape[1] // weight.shape[1]
+    for v in range(blocks[b, 0], blocks[b, 1]):
+        gather_sum(acc, x, neighbour, weight, pointer[v], pointer[v + 1], width)
+        row = out[v]
+        for c in range(x.shape[1]):
+            row[c] = acc[c]
 
 
 @kernel(reassociate=True)
-def sampled_products(blocks, rowptr, col, x, y, out):
+def sampled_products(b, blocks, rowptr, col, x, y, out):
     r"""Inner products along edges: :math:`\langle y_v, x_u \rangle` per head."""
-    for b in prange(blocks.shape[0]):
-        width = x.shape[1] // out.shape[1]
-        for v in range(blocks[b, 0], blocks[b, 1]):
-            edge_dots(y[v], x, col, rowptr[v], rowptr[v + 1], width, out)
+    width = x.shape[1] // out.shape[1]
+    for v in range(blocks[b, 0], blocks[b, 1]):
+        edge_dots(y[v], x, col, rowptr[v], rowptr[v + 1], width, out)
 
 
 @kernel()
-def maximum(blocks, rowptr, col, weight, x, out, ties):
+def maximum(b, blocks, rowptr, col, weight, x, out, ties):
     r"""The largest neighbour of positive weight and how many attain it; 0 where there is none."""
-    for b in prange(blocks.shape[0]):
-        heads = weight.shape[1]
-        width = x.shape[1] // heads
-        for v in range(blocks[b, 0], blocks[b, 1]):
-            best, count = out[v], ties[v]
-            for c in range(x.shape[1]):
-                best[c] = -np.inf
-            for c in range(x.shape[1]):
-                count[c] = ZERO
-            for e in range(rowptr[v], rowptr[v + 1]):
-                z = x[col[e]]
-                for h in range(heads):
-                    if not weight[e, h] > ZERO:
-                        continue
-                    start, stop = U(h) * U(width), U(h) * U(width) + U(width)
-                    for c in range(start, stop):
-                        more = count[c] + where(z[c] == best[c], ONE, ZERO)
-                        count[c] = where(z[c] > best[c], ONE, more)
-                    for c in range(start, stop):
-                        best[c] = larger(z[c], best[c])
-            for c in range(x.shape[1]):
-                best[c] = where(count[c] > ZERO, best[c], ZERO)
+    heads = weight.shape[1]
+    width = x.shape[1] // heads
+    for v in range(blocks[b, 0], blocks[b, 1]):
+        best, count = out[v], ties[v]
+        for c in range(x.shape[1]):
+            best[c] = -np.inf
+        for c in range(x.shape[1]):
+            count[c] = ZERO
+        for e in range(rowptr[v], rowptr[v + 1]):
+            z = x[col[e]]
+            for h in range(heads):
+                if not weight[e, h] > ZERO:
+                    continue
+                start, stop = U(h) * U(width), U(h) * U(width) + U(width)
+                for c in range(start, stop):
+                    more = count[c] + where(z[c] == best[c], ONE, ZERO)
+                    count[c] = where(z[c] > best[c], ONE, more)
+                for c in range(start, stop):
+                    best[c] = larger(z[c], best[c])
+        for c in range(x.shape[1]):
+            best[c] = where(count[c] > ZERO, best[c], ZERO)
 
 
 @kernel()
-def maximum_backward(blocks, colptr, row_of, weight, x, out, share, grad):
+def maximum_backward(b, blocks, colptr, row_of, weight, x, out, share, grad):
     r"""Gives each neighbour that attains the maximum its equal share of the gradient."""
-    for b in prange(blocks.shape[0]):
-        heads = weight.shape[1]
-        width = x.shape[1] // heads
-        for u in range(blocks[b, 0], blocks[b, 1]):
-            z, grad_row = x[u], grad[u]
-            for c in range(x.shape[1]):
-                grad_row[c] = ZERO
-            for e in range(colptr[u], colptr[u + 1]):
-                best, part = out[row_of[e]], share[row_of[e]]
-                for h in range(heads):
-                    if not weight[e, h] > ZERO:
-                        continue
-                    start = U(h) * U(width)
-                    for c in range(start, start + U(width)):
-                        grad_row[c] += where(z[c] == best[c], part[c], ZERO)
+    heads = weight.shape[1]
+    width = x.shape[1] // heads
+    for u in range(blocks[b, 0], blocks[b, 1]):
+        z, grad_row = x[u], grad[u]
+        for c in range(x.shape[1]):
+            grad_row[c] = ZERO
+        for e in range(colptr[u], colptr[u + 1]):
+            best, part = out[row_of[e]], share[row_of[e]]
+            for h in range(heads):
+                if not weight[e, h] > ZERO:
+                    continue
+                start = U(h) * U(width)
+                for c in range(start, start + U(width)):
+                    grad_row[c] += where(z[c] == best[c], part[c], ZERO)
 
 
 @subroutine
@@ -201,45 +197,43 @@ def normalise(alpha, first, last, top, total):
 
 
 @kernel()
-def score_softmax(blocks, rowptr, col, source, target, slope, alpha):
+def score_softmax(b, blocks, rowptr, col, source, target, slope, alpha):
     r"""Softmax of :math:`\mathrm{LeakyReLU}(s_u + t_v)` over the edges of each target."""
-    for b in prange(blocks.shape[0]):
-        heads = source.shape[1]
-        top, total = np.empty(heads, source.dtype), np.empty(heads, source.dtype)
-        for v in range(blocks[b, 0], blocks[b, 1]):
-            of_target = target[v]
+    heads = source.shape[1]
+    top, total = np.empty(heads, source.dtype), np.empty(heads, source.dtype)
+    for v in range(blocks[b, 0], blocks[b, 1]):
+        of_target = target[v]
+        for h in range(heads):
+            top[h] = -np.inf
+        for e in range(rowptr[v], rowptr[v + 1]):
+            of_source, row = source[col[e]], alpha[e]
             for h in range(heads):
-                top[h] = -np.inf
-            for e in range(rowptr[v], rowptr[v + 1]):
-                of_source, row = source[col[e]], alpha[e]
-                for h in range(heads):
-                    score = of_source[h] + of_target[h]
-                    row[h] = where(score > ZERO, score, slope * score)
-                for h in range(heads):
-                    top[h] = larger(row[h], top[h])
-            normalise(alpha, rowptr[v], rowptr[v + 1], top, total)
+                score = of_source[h] + of_target[h]
+                row[h] = where(score > ZERO, score, slope * score)
+            for h in range(heads):
+                top[h] = larger(row[h], top[h])
+        normalise(alpha, rowptr[v], rowptr[v + 1], top, total)
 
 
 @kernel()
 def score_softmax_backward(
-    blocks, rowptr, col, source, target, slope, alpha, grad, edge_grad, target_grad
+    b, blocks, rowptr, col, source, target, slope, alpha, grad, edge_grad, target_grad
 ):  # fmt: skip
     r"""The gradient of every edge's score before the bend, and its sums over targets."""
-    for b in prange(blocks.shape[0]):
-        heads = source.shape[1]
-        mean = np.empty(heads, source.dtype)
-        for v in range(blocks[b, 0], blocks[b, 1]):
-            of_target, summed = target[v], target_grad[v]
-            mean_gradient(alpha, grad, rowptr[v], rowptr[v + 1], mean)
+    heads = source.shape[1]
+    mean = np.empty(heads, source.dtype)
+    for v in range(blocks[b, 0], blocks[b, 1]):
+        of_target, summed = target[v], target_grad[v]
+        mean_gradient(alpha, grad, rowptr[v], rowptr[v + 1], mean)
+        for h in range(heads):
+            summed[h] = ZERO
+        for e in range(rowptr[v], rowptr[v + 1]):
+            of_source, a, g, out = source[col[e]], alpha[e], grad[e], edge_grad[e]
             for h in range(heads):
-                summed[h] = ZERO
-            for e in range(rowptr[v], rowptr[v + 1]):
-                of_source, a, g, out = source[col[e]], alpha[e], grad[e], edge_grad[e]
-                for h in range(heads):
-                    bend = where(of_source[h] + of_target[h] > ZERO, ONE, slope)
-                    out[h] = bend * a[h] * (g[h] - mean[h])
-                for h in range(heads):
-                    summed[h] += out[h]
+                bend = where(of_source[h] + of_target[h] > ZERO, ONE, slope)
+                out[h] = bend * a[h] * (g[h] - mean[h])
+            for h in range(heads):
+                summed[h] += out[h]
 
 
 @subroutine
@@ -254,43 +248,40 @@ def mean_gradient(alpha, grad, first, last, mean):
 
 
 @kernel()
-def sum_by_source(blocks, colptr, position, values, out):
+def sum_by_source(b, blocks, colptr, position, values, out):
     r"""Sums values of edges over the edges that leave each source."""
-    for b in prange(blocks.shape[0]):
-        for u in range(blocks[b, 0], blocks[b, 1]):
-            row = out[u]
+    for u in range(blocks[b, 0], blocks[b, 1]):
+        row = out[u]
+        for h in range(values.shape[1]):
+            row[h] = ZERO
+        for e in range(colptr[u], colptr[u + 1]):
+            value = values[position[e]]
             for h in range(values.shape[1]):
-                row[h] = ZERO
-            for e in range(colptr[u], colptr[u + 1]):
-                value = values[position[e]]
-                for h in range(values.shape[1]):
-                    row[h] += value[h]
+                row[h] += value[h]
 
 
 @kernel()
-def softmax_in_place(blocks, rowptr, alpha):
+def softmax_in_place(b, blocks, rowptr, alpha):
     r"""Softmax of given scores over the edges of each target."""
-    for b in prange(blocks.shape[0]):
-        heads = alpha.shape[1]
-        top, total = np.empty(heads, alpha.dtype), np.empty(heads, alpha.dtype)
-        for v in range(blocks[b, 0], blocks[b, 1]):
+    heads = alpha.shape[1]
+    top, total = np.empty(heads, alpha.dtype), np.empty(heads, alpha.dtype)
+    for v in range(blocks[b, 0], blocks[b, 1]):
+        for h in range(heads):
+            top[h] = -np.inf
+        for e in range(rowptr[v], rowptr[v + 1]):
+            row = alpha[e]
             for h in range(heads):
-                top[h] = -np.inf
-            for e in range(rowptr[v], rowptr[v + 1]):
-                row = alpha[e]
-                for h in range(heads):
-                    top[h] = larger(row[h], top[h])
-            normalise(alpha, rowptr[v], rowptr[v + 1], top, total)
+                top[h] = larger(row[h], top[h])
+        normalise(alpha, rowptr[v], rowptr[v + 1], top, total)
 
 
 @kernel()
-def softmax_backward(blocks, rowptr, alpha, grad, out):
+def softmax_backward(b, blocks, rowptr, alpha, grad, out):
     r"""The gradient of the scores of a softmax."""
-    for b in prange(blocks.shape[0]):
-        mean = np.empty(alpha.shape[1], alpha.dtype)
-        for v in range(blocks[b, 0], blocks[b, 1]):
-            mean_gradient(alpha, grad, rowptr[v], rowptr[v + 1], mean)
-            for e in range(rowptr[v], rowptr[v + 1]):
-                a, g, row = alpha[e], grad[e], out[e]
-                for h in range(alpha.shape[1]):
-                    row[h] = a[h] * (g[h] - mean[h])
+    mean = np.empty(alpha.shape[1], alpha.dtype)
+    for v in range(blocks[b, 0], blocks[b, 1]):
+        mean_gradient(alpha, grad, rowptr[v], rowptr[v + 1], mean)
+        for e in range(rowptr[v], rowptr[v + 1]):
+            a, g, row = alpha[e], grad[e], out[e]
+            for h in range(alpha.shape[1]):
+                row[h] = a[h] * (g[h] - mean[h])

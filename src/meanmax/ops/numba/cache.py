@@ -1,0 +1,127 @@
+r"""Compiled kernels on disk.
+
+The key of a file is what it was made from: the content of all sources that kernels are written in,
+the types of the arguments, the processor, and the versions of numba and Python. A file is written
+under a temporary name and then renamed, and its name is unique to its key, so that processes may
+compile at the same time, in any order.
+
+Files are looked for in :obj:`NUMBA_CACHE_DIR`, next to the sources and in the user's cache folder,
+and written to the first of these that can be written to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core.caching import _Cache
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
+from numba.misc.appdirs import user_cache_dir
+
+SUFFIX = ".kernel"
+
+
+class DiskCache(_Cache):
+    r"""The cache of one kernel, as numba's dispatchers use it.
+
+    Args:
+        function (callable): The kernel's function.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._name = function.__qualname__
+        self._source = Path(function.__code__.co_filename)
+
+    @property
+    def cache_path(self) -> str:
+        r"""The folder that is written to first."""
+        return str(next(folders()))
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        r"""The compiled code for a signature, or :obj:`None`."""
+        target_context.refresh()
+        name = self._file_name(sig, target_context)
+        for folder in folders():
+            with suppress(OSError):
+                content = (folder / name).read_bytes()
+                digest, data = content[:32], content[32:]
+                if hashlib.sha256(data).digest() == digest:  # else it is damaged: compile again
+                    return CompileResult._rebuild(target_context, *pickle.loads(data))
+        announce()
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        r"""Stores compiled code; where nothing can be written, every process compiles."""
+        content = dumps(data._reduce())
+        content = hashlib.sha256(content).digest() + content
+        name = self._file_name(sig, data.target_context)
+        for folder in folders():
+            with suppress(OSError):
+                _write(folder / name, content)
+                return
+
+    def enable(self) -> None:
+        r"""Does nothing: it is always enabled."""
+
+    def disable(self) -> None:
+        r"""Does nothing: it is always enabled."""
+
+    def flush(self) -> None:
+        r"""Removes the files of this kernel."""
+        for folder in folders():
+            for path in folder.glob(f"{self._name}-*{SUFFIX}"):
+                path.unlink(missing_ok=True)
+
+    def _file_name(self, sig: Any, target_context: Any) -> str:
+        facts = (
+            self._name, sig, target_context.codegen().magic_tuple(), numba.__version__,
+            sys.version_info[:2], source_digest(self._source),
+        )  # fmt: skip
+        return f"{self._name}-{hashlib.sha256(repr(facts).encode()).hexdigest()[:24]}{SUFFIX}"
+
+
+@cache
+def source_digest(source: Path) -> str:
+    r"""A hash of the file and of all others that its kernels may call into."""
+    operations = Path(__file__).parents[1]
+    total = hashlib.sha256()
+    for path in sorted({source, *operations.rglob("*.py")}):
+        total.update(path.read_bytes())
+    return total.hexdigest()
+
+
+def folders() -> Iterator[Path]:
+    r"""Where compiled kernels may lie."""
+    if given := os.environ.get("NUMBA_CACHE_DIR"):
+        yield Path(given, "meanmax")
+    yield Path(__file__).parent / "__pycache__"
+    yield Path(user_cache_dir("meanmax"), "kernels")
+
+
+@cache
+def announce() -> None:
+    r"""Says once, in a terminal, why the first call takes seconds."""
+    if sys.stderr.isatty():
+        print("meanmax: compiling kernels, once per machine ...", file=sys.stderr, flush=True)
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    try:
+        with open(handle, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
