@@ -2,7 +2,7 @@ r"""Compiled loops over rows of edges."""
 
 import numpy as np
 
-from meanmax.ops.numba.blocks import NUM_BLOCKS
+from meanmax.ops.numba.blocks import NUM_BLOCKS, Array
 from meanmax.ops.numba.launch import kernel, subroutine
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -24,7 +24,7 @@ def below(bits, bound):
     return np.int64(((bits >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
 
 
-def row_blocks(count):
+def row_blocks(count: int) -> Array:
     r"""Cuts rows into blocks of work, :obj:`(first, last)`."""
     cuts = np.unique(np.linspace(0, count, NUM_BLOCKS + 1).astype(np.int64))
     return np.stack([cuts[:-1], cuts[1:]], axis=1)

@@ -54,9 +54,9 @@ class NumbaState:
     r"""What the forward pass leaves for the backward pass.
 
     :obj:`first` and :obj:`second` are :math:`1/S` and the mean for the tilted means, and
-    :math:`S^{1/p-1}` and :math:`S^{1/p} \log S` for the norm. :obj:`average` is that of the
-    means per graph and channel. :obj:`rows` are the tilts, kept where weights are given, whose
-    gradient needs them again. :obj:`limit` is the largest finite number.
+    :math:`S^{1/p-1}` and :math:`S^{1/p} \log S` for the norm. :obj:`average` is the mean of the
+    rows' means per graph and channel. :obj:`rows` are the tilts, kept where weights are given,
+    whose gradient needs them again. :obj:`limit` is the largest finite number.
     """
 
     spec: AggregationSpec
@@ -71,6 +71,7 @@ class NumbaState:
     exact: ExactState | None
     average: Array | None
     rows: Array | None
+    ties: Array  # how many features of each block of nodes lie at the origin
     limit: np.floating
 
     def sum_theta(self, parts: Array) -> Array:
@@ -110,10 +111,11 @@ def forward(
         raise TooExtremeError
     out = empty((graph.num_dst, channels), z.dtype)
     first = second = average = exact = rows = None
+    ties = np.full(len(blocks.node_blocks), -1)
     needs_exact = np.ones(graph.num_dst, np.bool_)
     if not spec.unit_denominator and not narrow.any():
-        first, second = empty_like(out), empty_like(out)
-        rows = _tilts(blocks, z, table, spec, total.shape[1])
+        first, second = empty((2, *out.shape), z.dtype)
+        rows = _tilts(blocks, z, table, spec, total.shape[1], ties)
         shared = (
             blocks.row_blocks, blocks.rowptr, blocks.col, weights.edge, rows, table, total,
             extreme_weights, z.dtype.type(limits.least_share),
@@ -129,13 +131,15 @@ def forward(
                 needs_exact, sums, counted,
             )  # fmt: skip
             average = blocks.average(sums, counted).astype(z.dtype)
+    if weight is None:
+        rows = None
     if needs_exact.any():
         if not (total[~needs_exact] > 0).any():
             first = second = average = None
         exact = exact_forward(blocks, weights, z, table, spec, needs_exact, out)
     return torch.from_numpy(out), NumbaState(
         spec, blocks, weights, z, table, first, second, needs_exact, out, exact, average,
-        rows if weight is not None else None, z.dtype.type(limits.largest),
+        rows, ties, z.dtype.type(limits.largest),
     )  # fmt: skip
 
 
@@ -146,15 +150,13 @@ def backward(
     g = as_array(grad)
     blocks, x = state.blocks, state.x
     dx = empty_like(x)
-    theta, moved = _fast_backward(state, g, dx)
+    theta, moved, direct = _fast_backward(state, g, dx)
     if state.exact is not None:
         exact_theta, exact_moved = state.exact.backward(state, g, dx)
         theta = theta + exact_theta
         moved = moved + exact_moved
     mu_grad = None
     if state.spec.has_mu:
-        shift_theta, direct = _shift_backward(state, g)
-        theta = theta + shift_theta
         mu_grad = blocks.per_graph(direct, blocks.row_blocks)
         mu_grad -= blocks.per_graph(moved, blocks.source_blocks)
         if mu_is_minimum:
@@ -167,43 +169,53 @@ def backward(
     )
 
 
-def _tilts(blocks: GraphBlocks, x: Array, table: Array, spec: AggregationSpec, heads: int) -> Array:
-    r"""The rows that the sums gather: the tilts, and beside them the tilted features."""
+def _tilts(
+    blocks: GraphBlocks, x: Array, table: Array, spec: AggregationSpec, heads: int, ties: Array
+) -> Array:
+    r"""The rows that the sums gather: the tilts, and beside them the tilted features; writes how
+    many features of each block of nodes lie at the origin.
+    """
     floor = x.dtype.type(precision_of(x).floor)
     if spec.kind == "lp":
         rows = empty_like(x)
-        norm.tilt_lp(blocks.node_blocks, x, table, rows, floor)
+        norm.tilt_lp(blocks.node_blocks, x, table, rows, floor, ties)
         return rows
     rows, width = empty((len(x), 2 * x.shape[1]), x.dtype), x.shape[1] // heads
     if spec.kind == "softmax":
         mean.tilt_softmax(blocks.node_blocks, x, table, rows, width)
     else:
-        mean.tilt_polynomial(blocks.node_blocks, x, table, rows, width, floor)
+        mean.tilt_polynomial(blocks.node_blocks, x, table, rows, width, floor, ties)
     return rows
 
 
-def _fast_backward(state: NumbaState, g: Array, dx: Array) -> tuple[Array, Array]:
-    r"""Writes :obj:`dx`; returns the parameter's gradient and :obj:`dx`'s sum per block."""
+def _fast_backward(state: NumbaState, g: Array, dx: Array) -> tuple[Array, Array, Array]:
+    r"""Writes :obj:`dx`; returns the gradient of the parameter, the sum of :obj:`dx` per block of
+    sources, and the direct gradient of the origin per block of rows.
+    """
     blocks, table, x, spec = state.blocks, state.table, state.x, state.spec
-    moved = np.zeros(len(blocks.source_blocks))
+    moved, direct = np.zeros(len(blocks.source_blocks)), np.zeros(len(blocks.row_blocks))
     if state.first is None or state.second is None:
         dx[...] = 0
-        return np.zeros(x.shape[1]), moved
+        return _shift_backward(state, g, direct), moved, direct
     theta = np.zeros((len(blocks.source_blocks), x.shape[1]))
     pulled = empty((blocks.num_dst, x.shape[1] * (1 if spec.kind == "lp" else 2)), x.dtype)
     transposed = (
         blocks.source_blocks, blocks.colptr, blocks.row, state.weights.transposed, pulled, x,
         table,
     )  # fmt: skip
+    total = state.weights.sums[0]
     if spec.kind == "lp":
-        entropy = np.zeros((len(blocks.row_blocks), x.shape[1]))
-        norm.norm_pullback(blocks.row_blocks, g, state.first, state.second, pulled, entropy)
+        entropy, roots = np.zeros((2, len(blocks.row_blocks), x.shape[1]))
+        norm.norm_pullback(
+            blocks.row_blocks, g, total, table, spec.shift == "consistent", roots, direct,
+            state.first, state.second, pulled, entropy,
+        )  # fmt: skip
         norm.norm_backward(*transposed, state.limit, dx, theta, moved)
-        return _norm_theta(state, theta, entropy), moved
+        return _norm_theta(state, theta, entropy, roots), moved, direct
     middle, share = recentre(np, state.average, table, spec)
     mean.mean_pullback(
-        blocks.row_blocks, g, state.first, state.second, state.weights.sums[0], middle,
-        spec.times_weight, pulled,
+        blocks.row_blocks, g, state.first, state.second, total, middle, spec.times_weight, pulled,
+        direct,
     )  # fmt: skip
     if spec.kind == "softmax":
         mean.softmax_backward(*transposed, middle, state.limit, dx, theta)
@@ -214,32 +226,35 @@ def _fast_backward(state: NumbaState, g: Array, dx: Array) -> tuple[Array, Array
         mean.polynomial_backward(
             *transposed, middle, log_middle, log_units, state.limit, dx, theta, moved
         )
-    return state.sum_theta(theta), moved
+    return state.sum_theta(theta), moved, direct
 
 
-def _norm_theta(state: NumbaState, theta: Array, entropy: Array) -> Array:
+def _norm_theta(state: NumbaState, theta: Array, entropy: Array, roots: Array) -> Array:
     table, blocks = state.table.astype(np.float64), state.blocks
     p = table[0, Channel.THETA]
     nodes = (theta * table[blocks.source_blocks[:, 2], Channel.RANGE]).sum(axis=0)
-    rows = (entropy * table[blocks.row_blocks[:, 2], Channel.RANGE]).sum(axis=0)
+    of_rows = table[blocks.row_blocks[:, 2]]
+    rows = (entropy * of_rows[:, Channel.RANGE] + roots * of_rows[:, Channel.MU]).sum(axis=0)
     value: Array = nodes / p - rows / p**2
     return value
 
 
-def _shift_backward(state: NumbaState, g: Array) -> tuple[Array, Array]:
-    r"""What the shift gives to the parameter and, per block of rows, to the origin."""
+def _shift_backward(state: NumbaState, g: Array, direct: Array) -> Array:
+    r"""What the shift gives to the parameter and, into :obj:`direct`, to the origin; for rows that
+    are all exact.
+    """
     blocks, spec, total = state.blocks, state.spec, state.weights.sums[0]
-    direct = np.zeros(len(blocks.row_blocks))
+    channels = g.shape[1]
     if spec.kind == "polynomial":
         mean.mean_shift_sums(blocks.row_blocks, g, total, spec.times_weight, direct)
-        return np.zeros(g.shape[1]), direct
-    roots = np.zeros((len(blocks.row_blocks), g.shape[1]))
+    if spec.kind != "lp":
+        return np.zeros(channels)
+    nothing = np.zeros((len(blocks.row_blocks), channels))
+    roots = np.zeros_like(nothing)
     norm.norm_shift_sums(
         blocks.row_blocks, g, total, state.table, spec.shift == "consistent", roots, direct
     )
-    mu = state.table[blocks.row_blocks[:, 2], Channel.MU].astype(np.float64)
-    p = state.table[0, Channel.THETA].astype(np.float64)
-    return -(roots * mu).sum(axis=0) / p**2, direct
+    return _norm_theta(state, np.zeros((len(blocks.source_blocks), channels)), nothing, roots)
 
 
 def _weight_backward(state: NumbaState, g: Array) -> Array:
@@ -249,7 +264,7 @@ def _weight_backward(state: NumbaState, g: Array) -> Array:
     if state.first is not None:
         rows = state.rows
         if rows is None:  # the graph's own weights, with a gradient
-            rows = _tilts(blocks, state.x, state.table, spec, total.shape[1])
+            rows = _tilts(blocks, state.x, state.table, spec, total.shape[1], state.ties)
         shared = (blocks.row_blocks, blocks.rowptr, blocks.col, rows, state.table, g, state.first)
         if spec.kind == "lp":
             consistent = spec.shift == "consistent"
@@ -265,13 +280,12 @@ def _weight_backward(state: NumbaState, g: Array) -> Array:
 
 def _spread(state: NumbaState, mu_grad: Array, dx: Array) -> None:
     r"""Shares the origin's gradient evenly among the features that attain it."""
-    blocks, x = state.blocks, state.x
+    blocks, x, ties = state.blocks, state.x, state.ties
     mu = np.ascontiguousarray(state.table[:, Channel.MU, 0])
-    count = np.empty(len(blocks.node_blocks), np.int64)
-    count_origin(blocks.node_blocks, x, mu, count)
-    ties = blocks.per_graph(count, blocks.node_blocks)
-    share = (mu_grad / np.maximum(ties, 1)).astype(x.dtype)
-    spread_origin(blocks.node_blocks, x, mu, share, state.limit, dx)
+    if ties[0] < 0:  # the rows are all exact: no tilt was taken
+        count_origin(blocks.node_blocks, x, mu, ties)
+    share = mu_grad / np.maximum(blocks.per_graph(ties, blocks.node_blocks), 1)
+    spread_origin(blocks.node_blocks[ties > 0], x, mu, share.astype(x.dtype), state.limit, dx)
 
 
 @kernel()

@@ -31,7 +31,7 @@ from numba.misc.appdirs import user_cache_dir
 SUFFIX = ".kernel"
 
 
-class DiskCache(_Cache):
+class DiskCache(_Cache):  # type: ignore[misc]
     r"""The cache of one kernel, as numba's dispatchers use it.
 
     Args:

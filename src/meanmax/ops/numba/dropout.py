@@ -44,13 +44,13 @@ def words_of(seed: int) -> tuple[np.uint32, np.uint32]:
 
 
 def threshold_of(rate: float) -> np.uint32:
-    r"""The number below which as large a share of all words is as is dropped."""
+    r"""The threshold that a random 32-bit word is below with probability :obj:`rate`."""
     return W(min(round(rate * 2**32), 2**32 - 1))
 
 
 @subroutine
 def mix(word):
-    r"""A hash of 32 bits in which every bit of the input moves half of the output's."""
+    r"""A 32-bit hash: flipping one input bit flips about half of the output bits."""
     word = W(W(word ^ W(word >> W(16))) * FIRST)  # numba widens products to 64 bits
     word = W(W(word ^ W(word >> W(15))) * SECOND)
     return W(word ^ W(word >> W(16)))
@@ -88,8 +88,8 @@ LONG = 16  # entries of a row, on average, from which moving them pays
 
 
 def is_tall(graph: Graph, channels: int) -> bool:
-    r"""Whether this way is the faster one: rows are long, the sums of a part stay in the cache, and
-    there is much more to sum than the sums of all parts are large.
+    r"""Whether skipping dropped entries is faster: rows are long, one part's sums fit into the
+    cache, and there are many more entries than sums.
 
     :obj:`graph`: where the entries are. :obj:`channels`: the channels of the product.
     """

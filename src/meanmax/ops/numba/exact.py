@@ -1,7 +1,7 @@
 r"""Rows that underflow under the common shift: each is scaled by its own largest term.
 
-In the backward pass, what a source collects from such a row is formed edge by edge, from the
-row's own anchor, because the split into sums over the row that serves all others would cancel.
+The backward pass computes the gradient of such rows edge by edge, relative to the row's largest
+neighbour. The factored sums used for other rows would cancel.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from meanmax.ops.numba.blocks import ROW_COST, Array, EdgeWeights, GraphBlocks, blocks_of
 from meanmax.ops.numba.launch import kernel, larger, read, subroutine, where
+from meanmax.ops.numba.memory import empty, empty_like
 from meanmax.ops.numba.norm import weight_root
 from meanmax.ops.numba.vector_math import (
     INV_SCALE,
@@ -85,7 +86,9 @@ SOFTMAX, PRINTED_SOFTMAX, POLYNOMIAL, LP = 0, 1, 2, 3
 def add_mean_edge(
     carried, pull, moment, start, stop, part, lift, m, k, z, inv, peak, q, anchor, ratio
 ):  # fmt: skip
-    r"""One edge's terms: the weight carried, the pull on the mean, and that times the distance."""
+    r"""Adds one edge's terms: its weight, its gradient of the mean, and that gradient times the
+    distance from the anchor.
+    """
     for c in range(start, stop):
         tilt = read(m, c) * power_of_two(read(k, c) + lift - read(peak, c))
         term = part * read(q, c) * tilt
@@ -139,7 +142,7 @@ def add_norm_edge(carried, moment, start, stop, part, lift, m, k, peak, q, log_s
 def add_origin_edge(
     to, start, stop, part, lift, z, mu, theta, inv, peak, q, anchor, ratio, is_mean
 ):  # fmt: skip
-    r"""What an edge gives to features at the origin, where only a power of one has a slope: 1."""
+    r"""Adds an edge's gradient for features at the origin; not zero only where the power is 1."""
     for c in range(start, stop):
         at_origin = (read(z, c) <= read(mu, c)) & (read(theta, c) == ONE)
         term = part * read(q, c) * power_of_two(lift - read(peak, c))
@@ -540,7 +543,8 @@ class ExactState:
         )  # fmt: skip
 
     def _pulled(self, state: NumbaState, g: Array) -> Array:
-        pulled = g[self.chosen]
+        pulled = empty(self.inverse.shape, g.dtype)
+        np.take(g, self.chosen, axis=0, out=pulled)
         pulled *= self.inverse
         if state.spec.kind == "lp":
             pulled *= self.ratio
@@ -560,12 +564,13 @@ def exact_forward(
     degree = (graph.rowptr[chosen + 1] - graph.rowptr[chosen]).astype(np.int64)
     cost = np.concatenate([[0], np.cumsum(degree + ROW_COST)])
     blocks = blocks_of(cost, np.array([0, len(chosen)]))
-    mantissa, exponent = np.empty((2, *x.shape), x.dtype)
+    mantissa, exponent = empty((2, *x.shape), x.dtype)
     extend = extend_softmax if spec.kind == "softmax" else extend_power
     extend(graph.node_blocks, x, table, mantissa, exponent)
-    peak, inverse, ratio, extra = np.empty((4, len(chosen), x.shape[1]), x.dtype)
+    pair = (2, len(chosen), x.shape[1])  # of the size of what the fast path has used
+    (peak, inverse), (ratio, extra) = empty(pair, x.dtype), empty(pair, x.dtype)
     # Lp has no mean, so nothing to measure it from.
-    anchor = peak if spec.kind == "lp" else np.empty_like(peak)
+    anchor = peak if spec.kind == "lp" else empty_like(peak)
     total, extreme_weights, _ = weights.sums
     shared = (
         blocks, chosen, graph_of, graph.rowptr, graph.col, weights.edge, x, mantissa, exponent,

@@ -1,8 +1,8 @@
 r"""The inner loop of every kernel: weighted sums of gathered rows.
 
 A row is :obj:`heads` blocks of :obj:`width` values; an edge carries one weight per head, or one
-for all (:obj:`heads = 1`). Taking four edges at a time keeps the running sum out of the way of
-the loads; unsigned indices spare the check for negative ones, which would stop vectorisation.
+for all (:obj:`heads = 1`). Four edges at a time reduce loads and stores of the running sum.
+Unsigned indices avoid the check for negative ones, which prevents vectorisation.
 """
 
 from __future__ import annotations
@@ -121,6 +121,15 @@ def block_dot(a, b, start, width):
     total = a.dtype.type(0)
     for c in range(U(start), U(start) + U(width)):
         total += a[c] * b[c]
+    return total
+
+
+@reordered_subroutine
+def block_sum(a, start, width):
+    r"""The sum of :obj:`width` entries from :obj:`start` on."""
+    total = a.dtype.type(0)
+    for c in range(U(start), U(start) + U(width)):
+        total += a[c]
     return total
 
 

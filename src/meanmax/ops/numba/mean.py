@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from meanmax.ops.numba.gather import edge_dots, gather_sum
+from meanmax.ops.numba.gather import block_sum, edge_dots, gather_sum
 from meanmax.ops.numba.launch import kernel, read, where
 from meanmax.ops.numba.vector_math import (
     CENTRE,
@@ -24,7 +24,10 @@ from meanmax.ops.numba.vector_math import (
     U,
     bounded,
     clipped,
+    count_equal,
     exp,
+    flush,
+    is_last,
     relative_log,
     tilt_power,
 )
@@ -47,8 +50,9 @@ def tilt_softmax(b, blocks, x, table, rows, width):
 
 
 @kernel()
-def tilt_polynomial(b, blocks, x, table, rows, width, floor):
-    r"""Writes blocks :math:`[T, T \hat v]` with :math:`T = (y / y_{max})^\alpha`.
+def tilt_polynomial(b, blocks, x, table, rows, width, floor, ties):
+    r"""Writes blocks :math:`[T, T \hat v]` with :math:`T = (y / y_{max})^\alpha`, and counts the
+    features at :math:`\mu`.
 
     Above :math:`\mu` no tilt falls below :obj:`floor`, so that a sum of exactly 0 tells that all
     neighbours sit at :math:`\mu`.
@@ -56,6 +60,7 @@ def tilt_polynomial(b, blocks, x, table, rows, width, floor):
     t = table[blocks[b, 2]]
     top, centre, inv, mu = t[TOP], t[CENTRE], t[INV_SCALE], t[MU]
     inv_range, theta = t[INV_RANGE], t[THETA]
+    count = 0
     for u in range(blocks[b, 0], blocks[b, 1]):
         row, z = rows[u], x[u]
         for h in range(x.shape[1] // width):
@@ -66,6 +71,8 @@ def tilt_polynomial(b, blocks, x, table, rows, width, floor):
                 tilt = where((tilt < floor) & (z[c] > mu[c]), floor, tilt)
                 row[pair + i] = tilt
                 row[pair + U(width) + i] = tilt * ((z[c] - centre[c]) * inv[c])
+        count += count_equal(z, mu)
+    ties[b] = count
 
 
 @kernel()
@@ -84,6 +91,7 @@ def mean_forward(
     centre, scale, inv, mu = t[CENTRE], t[SCALE], t[INV_SCALE], t[MU]
     width = out.shape[1] // weight.shape[1]
     acc, sums, kept = np.empty(rows.shape[1], rows.dtype), ratio_sum[b], 0
+    part = np.zeros(out.shape[1], out.dtype)
     for v in range(blocks[b, 0], blocks[b, 1]):
         fell, weighted = 1 if extreme_weights[v] else 0, 0
         inverse_row, ratio_row, out_row = inverse[v], ratio[v], out[v]
@@ -123,18 +131,21 @@ def mean_forward(
         elif weighted:
             kept += 1
             for c in range(out.shape[1]):
-                sums[c] += ratio_row[c]
+                part[c] += ratio_row[c]
+        if is_last(v, blocks[b, 1]):
+            flush(sums, part)
     counted[b] = kept
 
 
 @kernel()
-def mean_pullback(b, blocks, grad, inverse, ratio, total, middle, times_weight, rows):
-    r"""Writes blocks :math:`[q, q (r - \bar r)]` with :math:`q = g / \sum a T`.
+def mean_pullback(b, blocks, grad, inverse, ratio, total, middle, times_weight, rows, origin):
+    r"""Writes blocks :math:`[q, q (r - \bar r)]` with :math:`q = g / \sum a T`, and sums the direct
+    gradient of :math:`\mu`, without the part through the features.
 
     The backward pass cancels :math:`r` against features; measured from the channel's average
     mean :math:`\bar r` (:obj:`middle`) there is less to cancel.
     """
-    mid = middle[blocks[b, 2]]
+    mid, reached = middle[blocks[b, 2]], 0.0
     heads = total.shape[1]
     width = grad.shape[1] // heads
     for v in range(blocks[b, 0], blocks[b, 1]):
@@ -148,6 +159,9 @@ def mean_pullback(b, blocks, grad, inverse, ratio, total, middle, times_weight, 
             for i in range(U(width)):
                 c = start + i
                 row[pair + U(width) + i] = row[pair + i] * (ratio_row[c] - mid[c])
+            if a > ZERO:
+                reached += factor * block_sum(g, start, width)
+    origin[b] = reached
 
 
 @kernel()
@@ -159,7 +173,7 @@ def softmax_backward(
     top, centre, inv, steep = t[TOP], t[CENTRE], t[INV_SCALE], t[STEEPNESS]
     mid = middle[blocks[b, 2]]
     width = x.shape[1] // weight.shape[1]
-    acc, parts = np.empty(pulled.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
+    acc, parts = np.empty(pulled.shape[1], x.dtype), np.zeros(x.shape[1], x.dtype)
     theta_sum = theta_grad[b]
     for u in range(blocks[b, 0], blocks[b, 1]):
         gather_sum(acc, pulled, row_of, weight, colptr[u], colptr[u + 1], 2 * width)
@@ -173,9 +187,9 @@ def softmax_backward(
                 moved = away * acc[pair + i] - acc[pair + U(width) + i]
                 slope = where(tilt > ZERO, read(steep, c) * moved, ZERO)
                 grad_row[c] = clipped(tilt * (acc[pair + i] + slope), limit)
-                parts[c] = tilt * moved * away
-        for c in range(U(x.shape[1])):
-            theta_sum[c] += parts[c]
+                parts[c] += tilt * moved * away
+        if is_last(u, blocks[b, 1]):
+            flush(theta_sum, parts)
 
 
 @kernel()
@@ -183,7 +197,9 @@ def polynomial_backward(
     b, blocks, colptr, row_of, weight, pulled, x, table, middle, log_middle, log_units, limit,
     grad, theta_grad, origin,
 ):  # fmt: skip
-    r"""The same for the polynomial; also sums the feature gradients, which :math:`\mu` undoes."""
+    r"""The same for the polynomial; also sums the feature gradients,
+    which are subtracted from that of :math:`\mu`.
+    """
     t = table[blocks[b, 2]]
     top, centre, inv, mu = t[TOP], t[CENTRE], t[INV_SCALE], t[MU]
     inv_range, theta, stretch = t[INV_RANGE], t[THETA], t[STEEPNESS]
@@ -192,9 +208,9 @@ def polynomial_backward(
     width = x.shape[1] // weight.shape[1]
     acc = np.empty(pulled.shape[1], pulled.dtype)
     logs, tilts = np.empty(x.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
-    slopes, parts = np.empty(x.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
+    slopes, parts = np.empty(x.shape[1], x.dtype), np.zeros(x.shape[1], x.dtype)
     theta_sum = theta_grad[b]
-    moved_sum = np.zeros(x.shape[1], np.float64)
+    moved_part, moved_sum = np.zeros(x.shape[1], x.dtype), np.zeros(x.shape[1], np.float64)
     for u in range(blocks[b, 0], blocks[b, 1]):
         gather_sum(acc, pulled, row_of, weight, colptr[u], colptr[u + 1], 2 * width)
         z, grad_row = x[u], grad[u]
@@ -219,11 +235,12 @@ def polynomial_backward(
                 moved = away * acc[pair + i] - acc[pair + U(width) + i]
                 d = tilts[c] * acc[pair + i] + slopes[c] * moved
                 grad_row[c] = bounded(d, limit)
-                parts[c] = moved * tilts[c] * logs[c]
+                parts[c] += moved * tilts[c] * logs[c]
         for c in range(channels):
-            moved_sum[c] += grad_row[c]
-        for c in range(channels):
-            theta_sum[c] += parts[c]
+            moved_part[c] += grad_row[c]
+        if is_last(u, blocks[b, 1]):
+            flush(theta_sum, parts)
+            flush(moved_sum, moved_part)
     origin[b] = moved_sum.sum()
 
 
@@ -263,19 +280,14 @@ def mean_weight_backward(
                     weight_grad[e, h] += whole[h]
 
 
-@kernel(reassociate=True)
+@kernel()
 def mean_shift_sums(b, blocks, grad, total, times_weight, origin):
-    r"""What reaches :math:`\mu` other than through the features of a tilted mean."""
-    heads = total.shape[1]
+    r"""The direct gradient of :math:`\mu`, without the part through the features."""
+    heads, reached = total.shape[1], 0.0
     width = grad.shape[1] // heads
-    reached = 0.0
     for v in range(blocks[b, 0], blocks[b, 1]):
-        g = grad[v]
         for h in range(heads):
             a = total[v, h]
-            start, direct = U(h) * U(width), ZERO * a
-            for c in range(start, start + U(width)):
-                direct += g[c]
             if a > ZERO:
-                reached += where(times_weight, a, ONE) * direct
+                reached += where(times_weight, a, ONE) * block_sum(grad[v], h * width, width)
     origin[b] = reached

@@ -6,8 +6,6 @@ not overlap and does not vectorise.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from meanmax.ops.numba.gather import edge_dots, gather_sum
@@ -23,7 +21,10 @@ from meanmax.ops.numba.vector_math import (
     ZERO,
     U,
     clipped,
+    count_equal,
     exp,
+    flush,
+    is_last,
     log,
     relative_log,
     tilt_power,
@@ -48,43 +49,13 @@ def weight_root(root, total, theta, start, stop, consistent, uniform):
     r"""Writes the shift's factor of every channel of a head: :math:`A^{1/p}`, or 1 as printed."""
     plain = not consistent or total == ONE
     if plain or uniform:
-        one = 1.0 if plain else math.exp(math.log(total) / theta[start])
+        one = ONE if plain else exp(log(total) / theta[start])
         for c in range(start, stop):
             root[c] = one
         return
-    log_total = math.log(total)
+    log_total = log(total)
     for c in range(start, stop):
-        root[c] = math.exp(log_total / theta[c])
-
-
-@kernel()
-def norm_shift_sums(b, blocks, grad, total, table, consistent, root_sum, origin):
-    r"""What the shift of Lp gives to :math:`p` and :math:`\mu`.
-
-    :obj:`root_sum` collects :math:`g A^{1/p} \log A` per channel, :obj:`origin`
-    :math:`g A^{1/p}`; as printed, without the root.
-    """
-    theta = table[blocks[b, 2]][THETA]
-    heads = total.shape[1]
-    uniform = uniform_heads(theta, heads)
-    width = grad.shape[1] // heads
-    root = np.empty(grad.shape[1], grad.dtype)
-    direct, roots = np.zeros(grad.shape[1], np.float64), root_sum[b]
-    for v in range(blocks[b, 0], blocks[b, 1]):
-        g = grad[v]
-        for h in range(heads):
-            a = total[v, h]
-            if not a > ZERO:
-                continue
-            start, stop = U(h) * U(width), U(h) * U(width) + U(width)
-            weight_root(root, a, theta, start, stop, consistent, uniform[h])
-            for c in range(start, stop):
-                direct[c] += g[c] * root[c]
-            if consistent and a != ONE:
-                log_a = grad.dtype.type(math.log(a))
-                for c in range(start, stop):
-                    roots[c] += g[c] * root[c] * log_a
-    origin[b] = direct.sum()
+        root[c] = exp(log_total / theta[c])
 
 
 @subroutine
@@ -106,7 +77,7 @@ def count_low(sums, least, start, stop):
 
 @subroutine
 def write_row(out, slope, entropy, sums, theta, inverse, span, mu, root, start, stop):
-    r"""Writes what a row gives and keeps.
+    r"""Writes the output of a row and the values saved for the backward pass.
 
     That is the norm plus :obj:`root` times the origin, :math:`S^{1/p - 1}` (for an empty sum 1 if
     :math:`p = 1` and 0 otherwise) and :math:`S^{1/p} \log S`.
@@ -122,15 +93,20 @@ def write_row(out, slope, entropy, sums, theta, inverse, span, mu, root, start, 
 
 
 @kernel()
-def tilt_lp(b, blocks, x, table, rows, floor):
-    r"""Writes :math:`T = (y / y_{max})^p`, at least :obj:`floor` above :math:`\mu`."""
+def tilt_lp(b, blocks, x, table, rows, floor, ties):
+    r"""Writes :math:`T = (y / y_{max})^p`, at least :obj:`floor` above :math:`\mu`, and counts the
+    features at :math:`\mu`.
+    """
     t = table[blocks[b, 2]]
     top, mu, inv_range, theta = t[TOP], t[MU], t[INV_RANGE], t[THETA]
+    count = 0
     for u in range(blocks[b, 0], blocks[b, 1]):
         row, z = rows[u], x[u]
         for c in range(x.shape[1]):
             tilt = tilt_power(z[c], top[c], mu[c], inv_range[c], theta[c])
             row[c] = where((tilt < floor) & (z[c] > mu[c]), floor, tilt)
+        count += count_equal(z, mu)
+    ties[b] = count
 
 
 @kernel()
@@ -178,16 +154,63 @@ def norm_forward(
             fill(entropy_row, ZERO, U(0), U(channels))
 
 
+@subroutine
+def add_shift(g, total, theta, uniform, consistent, root, direct, roots):
+    r"""Adds a row's part of what :math:`\mu` and :math:`p` get from the shift, per channel:
+    :math:`g A^{1/p}`, or :math:`g` as printed, and :math:`g A^{1/p} \log A`.
+    """
+    width = U(g.shape[0] // total.shape[0])
+    for h in range(total.shape[0]):
+        a = total[h]
+        if not a > ZERO:
+            continue
+        start, stop = U(h) * width, U(h) * width + width
+        weight_root(root, a, theta, start, stop, consistent, uniform[h])
+        for c in range(start, stop):
+            direct[c] += g[c] * root[c]
+        if consistent and a != ONE:
+            log_a = log(a)
+            for c in range(start, stop):
+                roots[c] += g[c] * root[c] * log_a
+
+
 @kernel()
-def norm_pullback(b, blocks, grad, slope, entropy, pulled, entropy_sum):
-    r"""Writes :math:`q = g S^{1/p - 1}`; sums :math:`g S^{1/p} \log S` per channel."""
-    entropies = entropy_sum[b]
+def norm_shift_sums(b, blocks, grad, total, table, consistent, root_sum, origin):
+    r"""Sums :func:`add_shift` over rows, for the origin over channels too."""
+    theta, channels = table[blocks[b, 2]][THETA], grad.shape[1]
+    uniform, root = uniform_heads(theta, total.shape[1]), np.empty(channels, grad.dtype)
+    direct, roots = np.zeros(channels, grad.dtype), np.zeros(channels, grad.dtype)
+    direct_sum = np.zeros(channels, np.float64)
+    for v in range(blocks[b, 0], blocks[b, 1]):
+        add_shift(grad[v], total[v], theta, uniform, consistent, root, direct, roots)
+        if is_last(v, blocks[b, 1]):
+            flush(root_sum[b], roots)
+            flush(direct_sum, direct)
+    origin[b] = direct_sum.sum()
+
+
+@kernel()
+def norm_pullback(
+    b, blocks, grad, total, table, consistent, root_sum, origin, slope, entropy, pulled,
+    entropy_sum,
+):  # fmt: skip
+    r"""The same, and writes :math:`q = g S^{1/p - 1}` and sums :math:`g S^{1/p} \log S`."""
+    theta, channels = table[blocks[b, 2]][THETA], grad.shape[1]
+    uniform, root = uniform_heads(theta, total.shape[1]), np.empty(channels, grad.dtype)
+    direct, roots = np.zeros(channels, grad.dtype), np.zeros(channels, grad.dtype)
+    direct_sum, entropies = np.zeros(channels, np.float64), np.zeros(channels, grad.dtype)
     for v in range(blocks[b, 0], blocks[b, 1]):
         g, slope_row, entropy_row, row = grad[v], slope[v], entropy[v], pulled[v]
-        for c in range(grad.shape[1]):
+        for c in range(channels):
             row[c] = g[c] * slope_row[c]
-        for c in range(grad.shape[1]):
+        for c in range(channels):
             entropies[c] += g[c] * entropy_row[c]
+        add_shift(g, total[v], theta, uniform, consistent, root, direct, roots)
+        if is_last(v, blocks[b, 1]):
+            flush(entropy_sum[b], entropies)
+            flush(root_sum[b], roots)
+            flush(direct_sum, direct)
+    origin[b] = direct_sum.sum()
 
 
 @kernel()
@@ -198,8 +221,8 @@ def norm_backward(
     t = table[blocks[b, 2]]
     top, mu, inv, theta = t[TOP], t[MU], t[INV_RANGE], t[THETA]
     width, channels = x.shape[1] // weight.shape[1], U(x.shape[1])
-    acc, parts = np.empty(x.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
-    moved_sum = np.zeros(x.shape[1], np.float64)
+    acc, parts = np.empty(x.shape[1], x.dtype), np.zeros(x.shape[1], x.dtype)
+    moved, moved_sum = np.zeros(x.shape[1], x.dtype), np.zeros(x.shape[1], np.float64)
     theta_sum = theta_grad[b]
     for u in range(blocks[b, 0], blocks[b, 1]):
         gather_sum(acc, pulled, row_of, weight, colptr[u], colptr[u + 1], width)
@@ -211,11 +234,12 @@ def norm_backward(
             d = where(p == ONE, ONE, slope) * acc[c]
             y = (read(z, c) - read(mu, c)) * read(inv, c)
             grad_row[c] = clipped(d, limit)
-            parts[c] = where(above, d * y * logarithm, ZERO)
+            parts[c] += where(above, d * y * logarithm, ZERO)
         for c in range(channels):
-            theta_sum[c] += parts[c]
-        for c in range(channels):
-            moved_sum[c] += grad_row[c]
+            moved[c] += grad_row[c]
+        if is_last(u, blocks[b, 1]):
+            flush(theta_sum, parts)
+            flush(moved_sum, moved)
     origin[b] = moved_sum.sum()
 
 

@@ -219,7 +219,7 @@ def score_softmax(b, blocks, rowptr, col, source, target, slope, alpha):
 def score_softmax_backward(
     b, blocks, rowptr, col, source, target, slope, alpha, grad, edge_grad, target_grad
 ):  # fmt: skip
-    r"""The gradient of every edge's score before the bend, and its sums over targets."""
+    r"""The gradient of every edge's score before the LeakyReLU, and its sums over targets."""
     heads = source.shape[1]
     mean = np.empty(heads, source.dtype)
     for v in range(blocks[b, 0], blocks[b, 1]):

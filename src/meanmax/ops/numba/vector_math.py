@@ -203,3 +203,30 @@ def bounded(value, limit):
     r"""The same, but NaN, which a subnormal range can give, becomes :obj:`limit`."""
     value = where(value < limit, value, limit)
     return where(value > -limit, value, -limit)
+
+
+CHUNK = 8  # rows whose terms are summed in their own precision before float64 takes them
+
+
+@subroutine
+def is_last(row, stop):
+    r"""Whether a row ends a chunk of rows, or the block."""
+    return row % CHUNK == CHUNK - 1 or row == stop - 1
+
+
+@subroutine
+def flush(total, part):
+    r"""Adds the sums of a chunk to float64 sums, and clears them."""
+    for c in range(U(part.shape[0])):
+        total[c] += part[c]
+    for c in range(U(part.shape[0])):
+        part[c] = ZERO
+
+
+@subroutine
+def count_equal(a, b):
+    r"""How many entries of two vectors are equal."""
+    count = np.int32(0)
+    for c in range(U(a.shape[0])):
+        count += where(a[c] == b[c], np.int32(1), np.int32(0))
+    return count
