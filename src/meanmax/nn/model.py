@@ -297,10 +297,10 @@ class NodeModel(LayerStack):
             if not self.drops_input:
                 h = dropout(h, self.dropout, self.training)
             if stage is None:
-                out = self.add_skip(index, layer(h, graph, *extra), h)
+                out = self.add_skip(index, layer(h, graph, **extra), h)
             else:
-                beside = (every.index_select(0, stage.nodes) for every in extra)
-                out = self.add_skip(index, layer(h, stage.graph, *beside), h)
+                part = {name: rows.index_select(0, stage.nodes) for name, rows in extra.items()}
+                out = self.add_skip(index, layer(h, stage.graph, **part), h)
                 out = out.index_select(0, stage.kept)
             h = self.activate(index, out)
             outs.append(h)
@@ -321,16 +321,17 @@ class NodeModel(LayerStack):
             return out
         return ACTIVATIONS[self.activation](self.norms[index](out))
 
-    def _structure_of(self, graph: Graph, given: Tensor | None) -> tuple[Tensor, ...]:
+    def _structure_of(self, graph: Graph, given: Tensor | None) -> dict[str, Tensor]:
+        r"""The argument of CAT's layers, for all nodes; nothing for other layers."""
         if not isinstance(self.layers[0], CATConv):
             if given is not None:
                 raise ValueError("'structure' is for backbone 'cat' alone: leave it out")
-            return ()
-        if given is not None:
-            return (given,)
-        if self.structure is not None:
-            return (self.structure(graph),)
-        return (fit_structure(graph, self.structure_channels),)
+            return {}
+        if given is None and self.structure is not None:
+            given = self.structure(graph)
+        elif given is None:
+            given = fit_structure(graph, self.structure_channels)
+        return {"structure": given}
 
     def extra_repr(self) -> str:
         r"""Activation and dropout."""
