@@ -95,12 +95,12 @@ def test_layers_between_the_same_nodes(make):
 
 
 LAZY = {
-    "gcn": (lambda size: GCNConv(size, 3), ()),
-    "gcn aggregate-first": (lambda size: GCNConv(size, 3, order="aggregate-first", aggr="lp"), ()),
-    "masked gcn": (lambda size: MaskedGCNConv(size, 3), ()),
-    "gat": (lambda size: GATConv(size, 3, 2), ()),
-    "cat": (lambda size: CATConv(size, 3, 2), (torch.rand(7, 2),)),
-    "sage": (lambda size: SAGEConv(size, 3), ()),
+    "gcn": (lambda size: GCNConv(size, 3), {}),
+    "gcn aggregate-first": (lambda size: GCNConv(size, 3, order="aggregate-first", aggr="lp"), {}),
+    "masked gcn": (lambda size: MaskedGCNConv(size, 3), {}),
+    "gat": (lambda size: GATConv(size, 3, 2), {}),
+    "cat": (lambda size: CATConv(size, 3, 2), {"structure": torch.rand(7, 2)}),
+    "sage": (lambda size: SAGEConv(size, 3), {}),
 }
 
 
@@ -112,14 +112,27 @@ def test_lazy_channels_are_those_of_the_first_input(name, sparse):
     graph = Graph.from_edge_index([[0, 1, 2, 5], [1, 0, 3, 6]], 7)
     given = SparseFeatures.from_dense(x) if sparse else x
     lazy, known = make(-1).eval(), make(5).eval()
-    lazy(given, graph, *extra)
+    lazy(given, graph, **extra)
     known.load_state_dict(lazy.state_dict())
-    torch.testing.assert_close(lazy(given, graph, *extra), known(given, graph, *extra))
+    torch.testing.assert_close(lazy(given, graph, **extra), known(given, graph, **extra))
     with pytest.raises(ValueError, match=r"'x' (has 4 channels.* built for 5|must be \[7, 5\])"):
-        lazy(x[:, :4], graph, *extra)
+        lazy(x[:, :4], graph, **extra)
     later = make(-1).eval()  # weights may come before the first input
     later.load_state_dict(known.state_dict())
-    torch.testing.assert_close(later(given, graph, *extra), known(given, graph, *extra))
+    torch.testing.assert_close(later(given, graph, **extra), known(given, graph, **extra))
+
+
+@pytest.mark.parametrize("name", [*LAZY, "gin"])
+def test_edge_index_is_a_keyword_as_in_pyg(name):
+    make, extra = LAZY.get(name, (lambda size: GINConv(nn.Sequential(Linear(size, 3))), {}))
+    x = torch.rand(7, 5, generator=torch.Generator().manual_seed(0))
+    edges, weight = torch.tensor([[0, 1, 2, 5], [1, 0, 3, 6]]), torch.rand(4)
+    layer = make(5).eval()
+    expected = layer(x, edges, weight, **extra)
+    given = {"edge_index": edges, "edge_weight": weight, **extra}
+    assert torch.equal(layer(x, **given), expected)
+    given = {"edge_index": Graph.from_edge_index(edges, 7, weight), **extra}
+    torch.testing.assert_close(layer(x=x, **given), expected)
 
 
 @pytest.mark.parametrize("make", [GCNConv, MaskedGCNConv])

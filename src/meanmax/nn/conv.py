@@ -102,18 +102,18 @@ class Conv(LazyParameters, MessagePassing):  # type: ignore[misc]
                 torch.nn.init.zeros_(parameter)
 
     def forward(
-        self, x: Features | Pair, graph: Graph | Tensor, edge_weight: Tensor | None = None
+        self, x: Features | Pair, edge_index: Graph | Tensor, edge_weight: Tensor | None = None
     ) -> Tensor:
         r"""Runs the layer.
 
         Args:
             x (Tensor, SparseFeatures or tuple): :obj:`[num_nodes, in_channels]`, or a pair for
                 sources and targets where the layer allows it.
-            graph (Graph or Tensor): The graph, or PyG's :obj:`edge_index`.
+            edge_index (Graph or Tensor): The graph, or PyG's :obj:`edge_index`.
             edge_weight (Tensor, optional): Weights in place of the graph's own, in the order of
                 its edges. (default: :obj:`None`)
         """
-        graph = as_graph(graph, x, edge_weight)
+        graph = as_graph(edge_index, x, edge_weight)
         source, target = self.features(x, graph)
         sent, own = self.send_both(source, target)
         return self.receive(sent, own, target, self.prepare(graph))
@@ -261,7 +261,7 @@ def as_graph(graph: Graph | Tensor, x: Features | Pair, edge_weight: Tensor | No
         return graph if edge_weight is None else graph.with_weight(edge_weight)
     if not isinstance(graph, Tensor):
         raise ValueError(
-            f"'graph' must be a meanmax.Graph or an edge_index tensor (got {type(graph).__name__})"
+            f"the graph must be a meanmax.Graph or an edge_index (got {type(graph).__name__})"
         )
     source, target = x if isinstance(x, tuple) else (x, x)
     if target is None:

@@ -176,14 +176,14 @@ class GATConv(AttentionConv):
 
     @overload
     def forward(
-        self, x: Features | Pair, graph: Graph | Tensor, edge_weight: Tensor | None = None
+        self, x: Features | Pair, edge_index: Graph | Tensor, edge_weight: Tensor | None = None
     ) -> Tensor: ...
 
     @overload
     def forward(
         self,
         x: Features | Pair,
-        graph: Graph | Tensor,
+        edge_index: Graph | Tensor,
         edge_weight: Tensor | None = None,
         *,
         return_attention_weights: Literal[True],
@@ -192,7 +192,7 @@ class GATConv(AttentionConv):
     def forward(
         self,
         x: Features | Pair,
-        graph: Graph | Tensor,
+        edge_index: Graph | Tensor,
         edge_weight: Tensor | None = None,
         *,
         return_attention_weights: bool = False,
@@ -203,12 +203,12 @@ class GATConv(AttentionConv):
             x (Tensor, SparseFeatures or tuple): :obj:`[num_nodes, in_channels]`; or a pair for
                 sources and targets, of which the first ones are then taken for the same nodes,
                 as in PyG, unless :obj:`add_self_loops=False`.
-            graph, edge_weight: As in :meth:`GCNConv.forward`.
+            edge_index, edge_weight: As in :meth:`GCNConv.forward`.
             return_attention_weights (bool, optional): Whether to return as well
                 :obj:`(edge_index, alpha)`, with self-loops and grouped by target.
                 (default: :obj:`False`)
         """
-        graph = as_graph(graph, x, edge_weight)
+        graph = as_graph(edge_index, x, edge_weight)
         source, target = self.features(x, graph)
         sent, own = self.send_both(source, target)
         graph = self.prepare(graph)

@@ -139,10 +139,10 @@ class MaskedGCNConv(OrderedConv):
         self.bias = Parameter(torch.zeros(out_channels)) if bias else None
 
     def forward(
-        self, x: Features | Pair, graph: Graph | Tensor, edge_weight: Tensor | None = None
+        self, x: Features | Pair, edge_index: Graph | Tensor, edge_weight: Tensor | None = None
     ) -> Tensor:
         r"""Runs the layer; the arguments are those of :meth:`GCNConv.forward`."""
-        graph = as_graph(graph, x, edge_weight)
+        graph = as_graph(edge_index, x, edge_weight)
         nodes = square_features(x, self.in_channels, graph, "MaskedGCNConv")
         if graph.weight is not None and graph.weight.dim() == 2:
             raise ValueError("Masked GCN takes one weight per edge (got weights per head)")
