@@ -101,7 +101,9 @@ def test_wrong_structure_is_explained(edges):
         layer(x, graph, structure=torch.rand(7, 3))
     with pytest.raises(ValueError, match=r"got list.*fit_structure"):
         layer(x, graph, structure=[[1.0, 2.0]])
-    with pytest.raises(ValueError, match=r"CATConv needs structural embeddings.*build_model\('cat'"):
+    with pytest.raises(
+        ValueError, match=r"CATConv needs structural embeddings.*build_model\('cat'"
+    ):
         layer(x, graph)
 
 

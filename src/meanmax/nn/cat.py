@@ -266,6 +266,7 @@ class CATConv(AttentionConv):
         x = square_features(x, self.in_channels, graph, "CATConv")
         structure = _checked_structure(structure, graph)
         graph = graph.prepared(None, "replace")
+        assert self.lin is not None
         h = self.lin(x).view(-1, self.heads, self.out_channels)
         alpha = fast_dropout(self._conjoint(h, graph, structure), self.dropout, self.training)
         degree = summed_weights(graph).to(h.dtype).unsqueeze(2)  # [num_nodes, heads or 1, 1]

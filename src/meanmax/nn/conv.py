@@ -22,6 +22,7 @@ from meanmax.ops.spec import Form, check_choice
 
 Order: TypeAlias = Literal["transform-first", "aggregate-first"]
 Pair: TypeAlias = tuple[Features, Features | None]
+Channels: TypeAlias = int | tuple[int, int]  # of all nodes, or of sources and of targets
 
 Aggr: TypeAlias = str | LearnableAggregation | None  # a name is one of meanmax.names
 
@@ -83,8 +84,11 @@ class Conv(LazyParameters, MessagePassing):  # type: ignore[misc]
     needs_own = False
     r"""Whether :meth:`receive` takes what the targets themselves send."""
 
+    takes_pair = False
+    r"""Whether :obj:`in_channels` may be a pair, for sources and for targets."""
+
     aggr: Neighbourhood
-    in_channels: int = -1
+    in_channels: Channels = -1
 
     def __init__(self) -> None:
         super().__init__(aggr=None)
@@ -122,14 +126,15 @@ class Conv(LazyParameters, MessagePassing):  # type: ignore[misc]
         r"""The features of sources and of targets, checked. Where the aggregation may change
         places with a linear map, both are of one kind, dense or sparse.
         """
-        width, target = self.in_channels, None
+        (width, target_width), target = as_pair(self.in_channels), None
         if isinstance(x, tuple):
             source = check_features(x[0], width, graph.num_src, "x[0]")
             if x[1] is not None:
-                target = check_features(x[1], width, graph.num_dst, "x[1]")
+                target = check_features(x[1], target_width, graph.num_dst, "x[1]")
         else:
             source = check_features(x, width, graph.num_src)
-            target = source if graph.num_src == graph.num_dst else None
+            if graph.num_src == graph.num_dst:
+                target = check_features(x, target_width, graph.num_dst)
         mixed = isinstance(source, Tensor) != isinstance(target, Tensor)
         if self.aggr.is_linear and mixed:
             return as_dense(source), None if target is None else as_dense(target)
@@ -173,9 +178,9 @@ class OrderedConv(Conv):
     lin: Linear | None
     bias: Parameter | None
 
-    def __init__(self, in_channels: int, out_channels: int, order: Order) -> None:
+    def __init__(self, in_channels: Channels, out_channels: int, order: Order) -> None:
         super().__init__()
-        self.in_channels = check_channels(in_channels, out_channels=out_channels)
+        self.in_channels = check_channels(in_channels, self.takes_pair, out_channels=out_channels)
         self.out_channels = out_channels
         check_choice("order", order, get_args(Order))
         self.order = order
@@ -206,7 +211,7 @@ class OrderedConv(Conv):
         return with_bias(self.aggregate_in_order(sent, x, graph), self.bias)
 
 
-def square_features(x: Features | Pair, channels: int, graph: Graph, layer: str) -> Features:
+def square_features(x: Features | Pair, channels: Channels, graph: Graph, layer: str) -> Features:
     r"""Features of nodes that are sources and targets; a pair is refused as in PyG's GCNConv,
     unless it is the same features twice.
     """
@@ -217,7 +222,7 @@ def square_features(x: Features | Pair, channels: int, graph: Graph, layer: str)
                 f"use SAGEConv, GATConv or GINConv between different nodes"
             )
         x = x[0]
-    return check_features(x, channels, graph.num_nodes)
+    return check_features(x, as_pair(channels)[0], graph.num_nodes)
 
 
 def with_bias(out: Tensor, bias: Parameter | None) -> Tensor:
@@ -228,20 +233,37 @@ def with_bias(out: Tensor, bias: Parameter | None) -> Tensor:
 def check_positive(**sizes: object) -> None:
     r"""A :class:`ValueError` unless all are positive integers."""
     for name, size in sizes.items():
-        try:
-            fine = operator.index(size) > 0 and not isinstance(size, bool)  # type: ignore[arg-type]
-        except TypeError:
-            fine = False
-        if not fine:
+        if not _is_positive(size):
             raise ValueError(f"'{name}' must be a positive integer (got {size!r})")
 
 
-def check_channels(in_channels: int, **sizes: object) -> int:
+def _is_positive(size: object) -> bool:
+    try:
+        return operator.index(size) > 0 and not isinstance(size, bool)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+
+
+def check_channels(in_channels: Channels, takes_pair: bool, **sizes: object) -> Channels:
     r"""The channels of a layer's input, -1 where the first call determines them."""
-    if isinstance(in_channels, bool) or in_channels != -1:
-        check_positive(in_channels=in_channels)
+    is_pair = isinstance(in_channels, tuple | list)
+    parts: tuple[Any, ...] = tuple(in_channels) if is_pair else (in_channels,)  # type: ignore[arg-type]
+    allowed = "a positive integer, or -1 to take it from the first input"
+    if is_pair and not takes_pair:
+        raise ValueError(
+            f"'in_channels' must be {allowed} (got {in_channels!r}): SAGEConv and GATConv take a "
+            f"pair for sources and targets"
+        )
+    if (is_pair and len(parts) != 2) or not all(part == -1 or _is_positive(part) for part in parts):
+        pair = "; or a pair of such numbers for sources and targets" if takes_pair else ""
+        raise ValueError(f"'in_channels' must be {allowed}{pair} (got {in_channels!r})")
     check_positive(**sizes)
-    return in_channels
+    return (parts[0], parts[1]) if is_pair else in_channels
+
+
+def as_pair(channels: Channels) -> tuple[int, int]:
+    r"""The channels of sources and of targets."""
+    return channels if isinstance(channels, tuple) else (channels, channels)
 
 
 def check_rate(rate: float, name: str = "dropout") -> float:
