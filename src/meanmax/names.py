@@ -46,5 +46,6 @@ def aggregator_name(aggr: object) -> str:
     listed = ", ".join(repr(known) for known in ("linear", *AGGREGATORS))
     raise ValueError(
         f"unknown aggregator {aggr!r}: 'aggr' must be one of {listed}, None (the same as "
-        f"'linear'), or an aggregator such as meanmax.LpAggregation()"
+        f"'linear'), or an aggregator such as meanmax.LpAggregation(); 'linear' is the layer's own "
+        f"aggregation: the mean in SAGEConv, the sum in GINConv"
     )
