@@ -24,6 +24,9 @@ SPLIT_SCHEMES: Final = {
 }
 r"""The schemes of :func:`meanmax.data.make_split`, and what each does."""
 
+STORED_OPTION_NAMES: Final = {"normalize": "form"}
+r"""Options of aggregators whose names in stored rows, settings files and saved models differ."""
+
 AGGREGATOR_ALIASES: Final = {"linear": "none", "polynomial": "poly"}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from meanmax.names import LEARNED, PYG_BASELINES
+from meanmax.names import LEARNED, PYG_BASELINES, STORED_OPTION_NAMES
 from meanmax.train.schedule import Schedule
 
 if TYPE_CHECKING:  # stored rows are read without loading PyTorch
@@ -190,7 +190,7 @@ def _matters(name: str, backbone: str, aggr: str, found: Mapping[str, Any]) -> b
         return False
     if name in AGGREGATOR:
         if name in ("normalize", "shift", "sign"):
-            return {"normalize": "form"}.get(name, name) in LEARNED.get(aggr, ())
+            return STORED_OPTION_NAMES.get(name, name) in LEARNED.get(aggr, ())
         if name == "upper" and found.get("reparam") != "sigmoid":
             return False
         return aggr in LEARNED
