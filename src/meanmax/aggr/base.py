@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from inspect import signature
 from typing import NamedTuple, TypedDict, Unpack, get_args
 
 import torch
@@ -16,6 +18,7 @@ from meanmax.aggr.maxness import maxness
 from meanmax.aggr.parameter import Domain, Per, Reparam, Start, shape_of, start_values
 from meanmax.graph import Graph
 from meanmax.graph.checks import as_index
+from meanmax.names import STORED_OPTION_NAMES
 from meanmax.ops.dispatch import eager
 from meanmax.ops.dropout import dropout
 from meanmax.ops.spec import LOWER_BOUND, PARAMETER, AggregationSpec, Sign, check_choice
@@ -363,6 +366,7 @@ class TiltedAggregation(LearnableAggregation):
         **options: Unpack[ParameterOptions],
     ) -> None:
         check_choice("sign", sign, get_args(Sign))
+        _check_options(type(self), options)
         super().__init__(PARAMETER[spec.kind], LOWER_BOUND[spec.kind], start, **options)
         self.spec = spec
         self.sign = sign
@@ -372,6 +376,18 @@ class TiltedAggregation(LearnableAggregation):
         spec = self.spec
         options = spec.kind, spec.form, spec.shift, self.sign, None, None
         return functional.tilted(x, graph, theta, weight, *options)
+
+
+def _check_options(kind: type, options: Iterable[str]) -> None:
+    r"""Raises a :class:`TypeError` that names the aggregator for an option it does not have."""
+    known = ParameterOptions.__annotations__
+    for name in options:
+        if name not in known:
+            own = [each for each in signature(kind).parameters if each != "options"]
+            hint = f"the options are {', '.join([*own, *known])}"
+            if STORED_OPTION_NAMES.get(name) in own:
+                hint = f"the option is called {STORED_OPTION_NAMES[name]!r}"
+            raise TypeError(f"{kind.__name__} has no option {name!r}: {hint}")
 
 
 def _check_graph_call(ptr: Tensor | None, dim_size: int | None, dim: int) -> None:
