@@ -18,6 +18,7 @@ from meanmax.graph import Graph
 from meanmax.graph.build import expand, prepare_edges
 from meanmax.graph.checks import Normalize, SelfLoops, check_options
 from meanmax.nn.linear import Features
+from meanmax.scale.collectives import Halo, Job, minimum, summed
 from meanmax.scale.edges import Array, CsrEdges, FolderError
 from meanmax.scale.folder import (
     ROLES,
@@ -28,7 +29,6 @@ from meanmax.scale.folder import (
     write_folder,
 )
 from meanmax.scale.partition import edge_cut
-from meanmax.scale.ranks import Halo, Job, minimum, summed
 from meanmax.train import LabeledNodes, Sample
 from meanmax.train.problem import Scaling
 

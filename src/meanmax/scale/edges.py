@@ -187,7 +187,7 @@ class BlockGraph(Graph):
         return self._summary.mean.to(x.dtype)
 
 
-class GraphBlocks:
+class RowBlocks:
     r"""Makes views of blocks of rows, with self-loops and weights as
     :meth:`meanmax.Graph.prepared` gives them for the whole graph. It keeps five bytes for each
     node, and eight more once weights are normalised.
@@ -250,7 +250,7 @@ class GraphBlocks:
 class Block:
     r"""The rows of a graph from :obj:`first` to before :obj:`last`, which a layer prepares."""
 
-    def __init__(self, blocks: GraphBlocks, first: int, last: int, summary: RowSummary) -> None:
+    def __init__(self, blocks: RowBlocks, first: int, last: int, summary: RowSummary) -> None:
         self.first, self.last = first, last
         self.num_src = self.num_dst = blocks.edges.num_nodes
         self._blocks, self._summary = blocks, summary

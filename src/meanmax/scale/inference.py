@@ -19,7 +19,7 @@ from meanmax.nn import CATConv, GATConv, GINConv, MaskedGCNConv, NodeModel
 from meanmax.nn.conv import Conv
 from meanmax.nn.linear import Features, as_dense
 from meanmax.nn.model import evaluation_mode
-from meanmax.scale.edges import BatchingError, Block, CsrEdges, GraphBlocks
+from meanmax.scale.edges import BatchingError, Block, CsrEdges, RowBlocks
 from meanmax.scale.features import (
     DenseRows,
     FeatureRows,
@@ -41,7 +41,7 @@ RowFunction = Callable[[Block, Features], Tensor]
 class Passes:
     r"""Passes over all nodes, with results in scratch space."""
 
-    blocks: GraphBlocks  # makes the views of blocks
+    blocks: RowBlocks  # makes the views of blocks
     scratch: ScratchSpace  # holds results
     memory: int  # about how many bytes the arrays of one block may take
     on_rows: OnRows | None = None  # called with the number of rows after each block
@@ -163,7 +163,7 @@ def run_layers(
     on_rows: OnRows | None = None,
 ) -> DenseRows:
     r"""The same with results in scratch space, which then holds the last layer's."""
-    passes = Passes(GraphBlocks(edges), scratch, memory, on_rows)
+    passes = Passes(RowBlocks(edges), scratch, memory, on_rows)
     h: FeatureRows = rows
     with evaluation_mode(model):
         for index in range(len(model.layers)):

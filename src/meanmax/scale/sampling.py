@@ -13,10 +13,10 @@ import torch
 from torch import Generator
 
 from meanmax.graph import Graph
+from meanmax.scale.collectives import Job
 from meanmax.scale.compiled import draw_edges
-from meanmax.scale.edges import Array, BatchingError, CsrEdges, GraphBlocks, pointer_of
+from meanmax.scale.edges import Array, BatchingError, CsrEdges, RowBlocks, pointer_of
 from meanmax.scale.features import FeatureRows
-from meanmax.scale.ranks import Job
 from meanmax.train import LabeledNodes, Sample, TrainingProblem
 
 HOP_STRIDE = 0x632BE59BD9B4E019
@@ -62,7 +62,7 @@ class NeighbourSampler:
     @cached_property
     def degree(self) -> Array:
         r"""Summed weights of every node, self-loops added."""
-        degree: Array = GraphBlocks(self.edges).degree("add").numpy()
+        degree: Array = RowBlocks(self.edges).degree("add").numpy()
         return degree
 
     def sample(self, seeds: Array, seed: int) -> SampledGraph:

@@ -1,4 +1,4 @@
-r"""The processes of a job that :obj:`torchrun` has started, and what they exchange."""
+r"""The processes of a job that :obj:`torchrun` has started, and their collective operations."""
 
 from __future__ import annotations
 

@@ -14,12 +14,12 @@ from meanmax.graph import Graph
 from meanmax.names import PYG_BASELINES
 from meanmax.nn.linear import Features, as_dense
 from meanmax.scale.batches import Batches
+from meanmax.scale.collectives import Job, Replicas
 from meanmax.scale.distributed import Part
 from meanmax.scale.edges import PASS_BYTES, Array, BatchingError, CsrEdges
 from meanmax.scale.features import FeatureRows, ScaledRows, SparseRows, row_ranges, rows_of
 from meanmax.scale.folder import ROLES, GraphFolder
 from meanmax.scale.inference import MEMORY, ExactSample, exact_rows
-from meanmax.scale.ranks import Job, Replicas
 from meanmax.scale.sampling import Draws
 from meanmax.train import (
     Checkpoint,
