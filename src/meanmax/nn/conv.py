@@ -28,7 +28,7 @@ Aggr: TypeAlias = str | LearnableAggregation | None  # a name is one of meanmax.
 
 
 @final
-class Neighbourhood(Module):
+class LayerAggregation(Module):
     r"""The aggregation of a layer. A learnable one given by name has its default start value, one
     parameter for each of :obj:`heads` if that is given, and the given form if it is a polynomial
     or softmax; :obj:`"linear"` and :obj:`None` are the weighted sum.
@@ -87,7 +87,7 @@ class Conv(LazyParameters, MessagePassing):  # type: ignore[misc]
     takes_pair = False
     r"""Whether :obj:`in_channels` may be a pair, for sources and for targets."""
 
-    aggr: Neighbourhood
+    aggr: LayerAggregation
     in_channels: Channels = -1
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from meanmax.nn.conv import (
     Aggr,
     Channels,
     Conv,
-    Neighbourhood,
+    LayerAggregation,
     Pair,
     as_graph,
     check_channels,
@@ -119,7 +119,7 @@ class AttentionConv(Conv):
             self.lin = make(self.in_channels)
         self.att_src = Parameter(torch.empty(1, heads, out_channels))
         self.att_dst = Parameter(torch.empty(1, heads, out_channels))
-        self.aggr = Neighbourhood(aggr, heads=heads)
+        self.aggr = LayerAggregation(aggr, heads=heads)
         width = heads * out_channels if concat else out_channels
         self.bias = Parameter(torch.zeros(width)) if bias else None
         self.reset_parameters()

@@ -14,7 +14,7 @@ from meanmax import functional
 from meanmax.graph import Graph, SparseFeatures
 from meanmax.nn.conv import (
     Aggr,
-    Neighbourhood,
+    LayerAggregation,
     Order,
     OrderedConv,
     Pair,
@@ -132,7 +132,7 @@ class MaskedGCNConv(OrderedConv):
         super().__init__(in_channels, out_channels, order)
         self.dropout = check_rate(dropout)
         self.lin = Linear(in_channels, out_channels, bias=False, init="glorot")
-        self.aggr = Neighbourhood(aggr)
+        self.aggr = LayerAggregation(aggr)
         self.log_variance = (
             UninitializedParameter() if in_channels == -1 else Parameter(torch.zeros(in_channels))
         )

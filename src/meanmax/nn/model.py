@@ -16,7 +16,7 @@ from torch.nn.functional import elu, relu
 from meanmax.graph import Graph
 from meanmax.graph.views import RowsGraph, with_sources
 from meanmax.nn.cat import CATConv, StructuralEmbedding, fit_structure, structure_loss
-from meanmax.nn.conv import Neighbourhood, as_graph
+from meanmax.nn.conv import LayerAggregation, as_graph
 from meanmax.nn.gat import GATConv
 from meanmax.nn.gcn import GCNConv
 from meanmax.nn.gin import GINConv
@@ -228,7 +228,7 @@ class NodeModel(LayerStack):
         """
         found: dict[str, Tensor] = {}
 
-        def measure(index: int, module: Neighbourhood, args: tuple[Any, ...], _: Tensor) -> None:
+        def measure(index: int, module: LayerAggregation, args: tuple[Any, ...], _: Tensor) -> None:
             found[f"layers.{index}"] = module.maxness(*args)
 
         hooks = [
@@ -259,10 +259,10 @@ class NodeModel(LayerStack):
             return None
         return self.structure_weight * structure_loss(self.structure(graph), graph)
 
-    def aggregation_of(self, layer: Module) -> Neighbourhood:
+    def aggregation_of(self, layer: Module) -> LayerAggregation:
         r"""The aggregation of a layer."""
         found = layer.aggr
-        assert isinstance(found, Neighbourhood)
+        assert isinstance(found, LayerAggregation)
         return found
 
     def _needs(self) -> tuple[Needs, ...] | None:

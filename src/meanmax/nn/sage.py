@@ -9,7 +9,7 @@ from torch.nn.functional import normalize as l2_normalize
 from torch.nn.functional import relu
 
 from meanmax.graph import Graph
-from meanmax.nn.conv import Aggr, Channels, Neighbourhood, Order, OrderedConv, as_pair, with_bias
+from meanmax.nn.conv import Aggr, Channels, LayerAggregation, Order, OrderedConv, as_pair, with_bias
 from meanmax.nn.linear import Features, Linear
 
 
@@ -67,7 +67,7 @@ class SAGEConv(OrderedConv):
         self.lin = Linear(source, source) if pool else None
         self.lin_l = Linear(source, out_channels, bias=bias)
         self.lin_r = Linear(target, out_channels, bias=False) if root_weight else None
-        self.aggr = Neighbourhood(aggr)
+        self.aggr = LayerAggregation(aggr)
 
     def transform(self, x: Features) -> Tensor:
         r"""The linear map of neighbours, without bias."""
