@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from inspect import signature
-from typing import NamedTuple, TypedDict, Unpack, get_args
+from typing import Any, NamedTuple, TypedDict, Unpack, get_args
 
 import torch
 from torch import Tensor
@@ -264,21 +264,19 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         x: Tensor,
         index: Tensor | Graph | None = None,
         ptr: Tensor | None = None,
-        dim_size: int | None = None,
-        dim: int = -2,
-        *,
-        edge_weight: Tensor | None = None,
+        *args: Any,
+        **options: Any,
     ) -> Tensor:
-        r"""Runs :meth:`forward` and its hooks."""
+        r"""Runs :meth:`forward`, whose arguments these are, and its hooks."""
         for name, value in (("x", x), ("index", index), ("ptr", ptr)):
             if not isinstance(value, Tensor | Graph | None) or (name == "x" and value is None):
                 raise ValueError(f"'{name}' must be a tensor (got {type(value).__name__})")
         out: Tensor
         if isinstance(index, Graph):
             # PyG's own call reads the groups' number from index; hooks run in Module's.
-            out = Module.__call__(self, x, index, ptr, dim_size, dim, edge_weight=edge_weight)
+            out = Module.__call__(self, x, index, ptr, *args, **options)
         else:
-            out = super().__call__(x, index, ptr, dim_size, dim, edge_weight=edge_weight)
+            out = super().__call__(x, index, ptr, *args, **options)
         return out
 
     def maxness(self, x: Tensor, graph: Graph, edge_weight: Tensor | None = None) -> Tensor:

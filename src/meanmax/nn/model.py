@@ -364,13 +364,23 @@ def evaluation_mode(model: Module) -> Iterator[None]:
         model.train(training)
 
 
+class _Module(Protocol):
+    r"""What a model has from :class:`torch.nn.Module`."""
+
+    training: bool
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]: ...
+    def train(self, mode: bool = True) -> Any: ...
+    def eval(self) -> Any: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any: ...
+
+
 @runtime_checkable
-class Trainable(Protocol):
+class Trainable(_Module, Protocol):
     r"""A model that can be trained and compared: a :class:`~meanmax.nn.NodeModel`, a
     :class:`~meanmax.nn.PyGBaseline`, or any :class:`torch.nn.Module` with these members.
     """
-
-    training: bool
 
     def __call__(
         self, x: Features, graph: GraphInput, *, structure: Tensor | None = None
@@ -402,18 +412,3 @@ class Trainable(Protocol):
 
     def reset_parameters(self) -> None:
         r"""Draws new weights."""
-
-    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        r"""See :class:`torch.nn.Module`."""
-
-    def train(self, mode: bool = True) -> Any:
-        r"""See :class:`torch.nn.Module`."""
-
-    def eval(self) -> Any:
-        r"""See :class:`torch.nn.Module`."""
-
-    def state_dict(self) -> dict[str, Any]:
-        r"""See :class:`torch.nn.Module`."""
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any:
-        r"""See :class:`torch.nn.Module`."""
