@@ -159,11 +159,13 @@ def test_one_map_of_attention_says_how_to_get_two():
 
 def test_pairs_of_channels_are_checked():
     for make in (GCNConv, MaskedGCNConv, CATConv):
-        with pytest.raises(ValueError, match="SAGEConv and GATConv take a pair"):
+        with pytest.raises(ValueError, match="SAGEConv and GATConv take a pair of these"):
             make((-1, -1), 3)
     for make in (SAGEConv, GATConv):
         for wrong in ((5,), (5, 0), (5, 5, 5), (2.5, 5), 0):
-            with pytest.raises(ValueError, match="or -1 to take it from the first input; or a p"):
+            with pytest.raises(
+                ValueError, match="or -1 to take it from the first input; or a pair"
+            ):
                 make(wrong, 3)
     with pytest.raises(ValueError, match="pool=True needs the input channels"):
         SAGEConv((-1, 5), 3, pool=True)

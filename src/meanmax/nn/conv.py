@@ -246,19 +246,16 @@ def _is_positive(size: object) -> bool:
 
 def check_channels(in_channels: Channels, takes_pair: bool, **sizes: object) -> Channels:
     r"""The channels of a layer's input, -1 where the first call determines them."""
-    is_pair = isinstance(in_channels, tuple | list)
-    parts: tuple[Any, ...] = tuple(in_channels) if is_pair else (in_channels,)  # type: ignore[arg-type]
-    allowed = "a positive integer, or -1 to take it from the first input"
-    if is_pair and not takes_pair:
-        raise ValueError(
-            f"'in_channels' must be {allowed} (got {in_channels!r}): SAGEConv and GATConv take a "
-            f"pair for sources and targets"
-        )
-    if (is_pair and len(parts) != 2) or not all(part == -1 or _is_positive(part) for part in parts):
-        pair = "; or a pair of such numbers for sources and targets" if takes_pair else ""
-        raise ValueError(f"'in_channels' must be {allowed}{pair} (got {in_channels!r})")
     check_positive(**sizes)
-    return (parts[0], parts[1]) if is_pair else in_channels
+    pair: Any = tuple(in_channels) if isinstance(in_channels, tuple | list) else None
+    fine = all(part == -1 or _is_positive(part) for part in pair or (in_channels,))
+    if not fine or (pair is not None and (len(pair) != 2 or not takes_pair)):
+        owner = "or" if takes_pair else "SAGEConv and GATConv take"
+        raise ValueError(
+            f"'in_channels' must be a positive integer, or -1 to take it from the first input; "
+            f"{owner} a pair of these for sources and targets (got {in_channels!r})"
+        )
+    return in_channels if pair is None else pair
 
 
 def as_pair(channels: Channels) -> tuple[int, int]:

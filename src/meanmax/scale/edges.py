@@ -42,17 +42,11 @@ class RowEdges(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CsrEdges:
-    r"""Edges grouped by target, in memory or mapped from files.
+    r"""Edges grouped by target, in memory or mapped from files."""
 
-    Args:
-        rowptr (ndarray): The first edge of each node, :obj:`[num_nodes + 1]`.
-        col (ndarray): The source of each edge, :obj:`[num_edges]`.
-        weight (ndarray, optional): Weights, float32, :obj:`[num_edges]`.
-    """
-
-    rowptr: Array
-    col: Array
-    weight: Array | None = None
+    rowptr: Array  # [num_nodes + 1], the first edge of each node
+    col: Array  # [num_edges], the source of each edge
+    weight: Array | None = None  # [num_edges], float32
 
     @classmethod
     def of(cls, graph: Graph) -> CsrEdges:
@@ -130,14 +124,7 @@ class Groups(NamedTuple):
 
 
 def group_nodes(part: Tensor, num_nodes: int, num_parts: int | None = None) -> Groups:
-    r"""Groups nodes by part.
-
-    Args:
-        part (Tensor): The part of every node, :obj:`[num_nodes]`.
-        num_nodes (int): The number of nodes.
-        num_parts (int, optional): The number of parts, some of which may be empty.
-            (default: as many as :obj:`part` names)
-    """
+    r"""Groups nodes by the part of each; parts beyond those that :obj:`part` names are empty."""
     if part.shape != (num_nodes,):
         raise FolderError(
             f"'part' must hold the part of each of {num_nodes} nodes (got shape {list(part.shape)})"
