@@ -25,7 +25,7 @@ from meanmax.ops.spec import LOWER_BOUND, PARAMETER, AggregationSpec, Sign, chec
 
 
 class Messages(NamedTuple):
-    r"""Messages as the functional core takes them, and the way back."""
+    r"""Messages reshaped for the functional core, and the shape to restore."""
 
     x: Tensor  # [batch * num_messages, heads, channels], without heads where there are none
     graph: Graph  # from each message to its group, once for each element of the batch

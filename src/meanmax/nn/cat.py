@@ -53,8 +53,8 @@ class StructuralEmbedding(Module):
         self.graph_key.fill_(-1)
 
     def forward(self, graph: Graph) -> Tensor:
-        r"""The embeddings of the graph's nodes. They belong to the first graph they are asked
-        for; for any other there are none, which is an error.
+        r"""The embeddings of the graph's nodes. The embeddings belong to the first graph they are
+        used with; any other graph raises an error.
         """
         key = _key(graph)
         if int(self.graph_key[0]) == -1 and graph.num_nodes == self.weight.size(0):

@@ -58,8 +58,8 @@ def with_own_loops(graph: Graph) -> Graph:
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def attended(source: Tensor, target: Tensor | None, graph: Graph, slope: float) -> Tensor:
-    r"""Attention of every edge in CSR order, :obj:`[num_edges, heads]`; 1 in sum per target. The
-    graph's weights play no part in it. Computed in float32 at least.
+    r"""Attention of every edge in CSR order, :obj:`[num_edges, heads]`; sums to 1 over each
+    target's edges. Ignores the graph's weights. Computed in float32 at least.
     """
     if not bool(torch.isfinite(source.detach()).all()):
         raise NotFiniteError
@@ -72,7 +72,7 @@ def attended(source: Tensor, target: Tensor | None, graph: Graph, slope: float) 
 
 
 def reweighted(alpha: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:
-    r"""Attention times weights, if there are any, and 1 in sum over each target again, or 0."""
+    r"""Attention times edge weights, normalised to sum to 1 at each target (0 without weight)."""
     if weight is None:
         return alpha
     alpha = alpha * with_heads(weight).to(alpha.dtype)

@@ -98,7 +98,7 @@ def _at(matrix: scipy.sparse.csr_array, row: np.ndarray, column: np.ndarray) -> 
 @final
 class MaskedGCNConv(OrderedConv):
     r"""The layer of "Masked Graph Convolutional Network" (Yang et al., IJCAI 2019) with any
-    aggregator: each node sends of each channel only the share that its neighbourhood agrees on.
+    aggregator: each node scales every channel it sends by how well its neighbourhood agrees on it.
 
     .. math::
         H' = \mathrm{AGG}(\hat A, (m \circ H) W) + b, \qquad

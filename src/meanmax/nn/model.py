@@ -143,7 +143,7 @@ class NodeModel(LayerStack):
 
     Args:
         layers (sequence): The layers.
-        skips (sequence): The module beside each layer, or :obj:`None`.
+        skips (sequence): The skip connection of each layer, or :obj:`None`.
         norms (sequence): The norm after each hidden layer, or :obj:`None`.
         activation (str): The activation of hidden layers.
         dropout (float): Dropout of each layer's input.

@@ -138,7 +138,7 @@ def make_aggregator(
     if isinstance(aggr, LearnableAggregation):
         if options:
             raise ValueError(
-                f"'aggr_options' is for aggregators given by name (got {dict(options)} beside an "
+                f"'aggr_options' is for aggregators given by name (got {dict(options)} with an "
                 f"object): pass them to {type(aggr).__name__} itself"
             )
         found = {"layer": 1, "head": heads or 1, "channel": channels}[aggr.per]

@@ -137,8 +137,8 @@ def layerwise(
         model (NodeModel): The model; any backbone but CAT.
         x (Tensor, SparseFeatures or FeatureRows): Features, in memory or in files.
         graph (Graph or CsrEdges): The graph, in memory or in files.
-        memory (int, optional): About how many bytes the arrays of a block may take, beside five to
-            nine bytes for each node. (default: 1 GiB)
+        memory (int, optional): About how many bytes the arrays of a block may take, besides five
+        to     nine bytes for each node. (default: 1 GiB)
         scratch (Path, optional): A folder for hidden layers, kept in files there that are deleted
             at the end; in memory if :obj:`None`. (default: :obj:`None`)
         on_rows (callable, optional): Called with the number of rows after each block.

@@ -37,7 +37,7 @@ FORMAT = "meanmax.NodeClassifier/1"
 class NodeClassifier(BaseEstimator):  # type: ignore[misc]
     r"""Learns to classify the nodes of a graph from some labelled ones.
 
-    It is a scikit-learn estimator, except that methods take a graph beside the features:
+    It is a scikit-learn estimator, except that methods take a graph and its features:
     :meth:`get_params`, :meth:`set_params` and :func:`sklearn.base.clone` work, and attributes that
     are learned end in an underscore.
 

@@ -274,7 +274,7 @@ def _row(trainee: Trainee, timing: Timing, timings: Mapping[str, Timing]) -> dic
 
 
 def layer_memory(threads: int, seed: int, shrink: int) -> list[dict[str, Any]] | None:
-    r"""Peak bytes of a forward and backward pass of every layer and aggregator, beside those of the
+    r"""Peak bytes of a forward and backward pass of every layer and aggregator, and those of the
     layer's own aggregation; :obj:`None` where the system cannot measure them. Graphs are smaller
     than their real sizes by the factor :obj:`shrink`.
     """
