@@ -25,6 +25,13 @@ def test_each_aggregator_takes_its_start_and_then_the_options_of_its_formula(nam
 def test_aliases_are_stored_under_one_name():
     assert names.aggregator_name("linear") == names.aggregator_name(None) == "none"
     assert names.aggregator_name("polynomial") == names.aggregator_name("poly") == "poly"
-    for wrong in ("mean", 3, "Linear"):
+    for wrong in (3, "Linear"):
         with pytest.raises(ValueError, match="unknown aggregator .*'linear', 'lp', 'poly'"):
             names.aggregator_name(wrong)
+
+
+@pytest.mark.parametrize("name", ["mean", "sum", "add"])
+def test_who_asks_for_pygs_names_learns_which_layer_has_them(name):
+    hint = "'linear' is the layer's own aggregation: the mean in SAGEConv, the sum in GINConv"
+    with pytest.raises(ValueError, match=f"unknown aggregator '{name}'.*{hint}"):
+        names.aggregator_name(name)

@@ -145,21 +145,12 @@ def polynomial(
     A row without weight gives 0; one whose neighbours all sit at :math:`\mu` gives :math:`\mu`.
 
     Args:
-        x (Tensor): Features of the sources, :obj:`[num_src, channels]` or
-            :obj:`[num_src, heads, channels]`.
-        graph (Graph): The graph; in a batch each graph has its own :math:`\mu`.
-        alpha (float or Tensor): The parameter, at least 0: one for all, or what broadcasts to the
-            features' shape per node (:obj:`[channels]`, :obj:`[heads, 1]`).
-        edge_weight (Tensor, optional): Edge weights in the order of :obj:`graph.edge_index`,
-            :obj:`[num_edges]` or :obj:`[num_edges, heads]`. (default: the graph's own, or 1)
+        x, graph, edge_weight, mu, backend: As in :func:`lp`.
+        alpha (float or Tensor): The parameter, at least 0; shapes as in :func:`lp`.
         form (str, optional): :obj:`"weighted"` or :obj:`"sum"`; :obj:`"paper"` (Eq. 12) is
             the same as :obj:`"weighted"`. (default: :obj:`"weighted"`)
         sign (str, optional): :obj:`"shift"` measures features from :math:`\mu`, :obj:`"abs"` takes
             :math:`|z|` and adds nothing back (Eq. 11). (default: :obj:`"shift"`)
-        mu (float or Tensor, optional): :math:`\mu`, one or one per graph, at most the minimum.
-            (default: the minimum)
-        backend (str, optional): :obj:`"auto"`, :obj:`"numba"`, :obj:`"torch"` or
-            :obj:`"reference"`. (default: see :class:`meanmax.use_backend`)
 
     Example:
         >>> import torch
@@ -195,17 +186,10 @@ def softmax(
     A row without weight gives 0.
 
     Args:
-        x (Tensor): Features of the sources, :obj:`[num_src, channels]` or
-            :obj:`[num_src, heads, channels]`.
-        graph (Graph): The graph.
-        gamma (float or Tensor): The parameter, at least 0: one for all, or what broadcasts to the
-            features' shape per node (:obj:`[channels]`, :obj:`[heads, 1]`).
-        edge_weight (Tensor, optional): Edge weights in the order of :obj:`graph.edge_index`,
-            :obj:`[num_edges]` or :obj:`[num_edges, heads]`. (default: the graph's own, or 1)
+        x, graph, edge_weight, backend: As in :func:`lp`.
+        gamma (float or Tensor): The parameter, at least 0; shapes as in :func:`lp`.
         form (str, optional): :obj:`"weighted"`, :obj:`"sum"` or :obj:`"paper"`.
             (default: :obj:`"weighted"`)
-        backend (str, optional): :obj:`"auto"`, :obj:`"numba"`, :obj:`"torch"` or
-            :obj:`"reference"`. (default: see :class:`meanmax.use_backend`)
 
     Example:
         >>> import torch

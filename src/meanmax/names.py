@@ -24,6 +24,9 @@ SPLIT_SCHEMES: Final = {
 }
 r"""The schemes of :func:`meanmax.data.make_split`, and what each does."""
 
+STORED_OPTION_NAMES: Final = {"normalize": "form"}
+r"""Options of aggregators whose names in stored rows, settings files and saved models differ."""
+
 AGGREGATOR_ALIASES: Final = {"linear": "none", "polynomial": "poly"}
 
 
@@ -46,5 +49,6 @@ def aggregator_name(aggr: object) -> str:
     listed = ", ".join(repr(known) for known in ("linear", *AGGREGATORS))
     raise ValueError(
         f"unknown aggregator {aggr!r}: 'aggr' must be one of {listed}, None (the same as "
-        f"'linear'), or an aggregator such as meanmax.LpAggregation()"
+        f"'linear'), or an aggregator such as meanmax.LpAggregation(); 'linear' is the layer's own "
+        f"aggregation: the mean in SAGEConv, the sum in GINConv"
     )

@@ -155,3 +155,18 @@ def test_a_lost_parameter_is_an_error_not_a_result(kind):
         aggr.raw.fill_(torch.nan)
     with pytest.raises(ValueError, match=f"'{NAMES[kind]}' must be finite"):
         aggr(torch.ones(2, 1), torch.tensor([0, 0]))
+
+
+@pytest.mark.parametrize("kind", [SoftmaxAggregation, PolynomialAggregation])
+def test_the_former_name_of_the_form_is_explained(kind):
+    with pytest.raises(
+        TypeError, match=f"{kind.__name__} has no option 'normalize'.*called 'form'"
+    ):
+        kind(normalize="sum")
+
+
+def test_an_unknown_option_is_told_by_the_aggregator_that_was_called():
+    with pytest.raises(TypeError, match="LpAggregation has no option 'normalize'.*p, shift, .*per"):
+        LpAggregation(normalize="sum")
+    with pytest.raises(TypeError, match="SoftmaxAggregation has no option 'speed'.*gamma, form, l"):
+        SoftmaxAggregation(speed=2)

@@ -30,7 +30,7 @@ def test_equals_the_dense_equations(edges, weighted, conjunction, backend):
     x, same = (g.clone().requires_grad_() for g in given)
     structure = torch.randn(NODES, 4, dtype=torch.float64, requires_grad=True)
     with use_backend(backend):
-        out = layer(x, Graph.from_edge_index(edges, NODES, weight), structure)
+        out = layer(x, Graph.from_edge_index(edges, NODES, weight), structure=structure)
     matrix = dense.adjacency(edges, weight, NODES)
     expected = dense.cat(same, matrix, structure, layer, explicit=conjunction == "explicit")
     torch.testing.assert_close(out, expected, rtol=1e-9, atol=1e-9)
@@ -98,6 +98,17 @@ def test_wrong_structure_is_explained(edges):
     layer, graph = CATConv(CHANNELS, OUT), Graph.from_edge_index(edges, NODES)
     x = torch.rand(NODES, CHANNELS)
     with pytest.raises(ValueError, match=r"embeddings of 7 nodes.*graph has 24.*fit_structure"):
-        layer(x, graph, torch.rand(7, 3))
-    with pytest.raises(ValueError, match=r"got NoneType.*fit_structure"):
-        layer(x, graph, None)
+        layer(x, graph, structure=torch.rand(7, 3))
+    with pytest.raises(ValueError, match=r"got list.*fit_structure"):
+        layer(x, graph, structure=[[1.0, 2.0]])
+    with pytest.raises(
+        ValueError, match=r"CATConv needs structural embeddings.*build_model\('cat'"
+    ):
+        layer(x, graph)
+
+
+def test_the_embeddings_that_the_message_names_serve(edges):
+    layer, graph = CATConv(CHANNELS, OUT), Graph.from_edge_index(edges, NODES)
+    x = torch.rand(NODES, CHANNELS)
+    for structure in (StructuralEmbedding(NODES, 3)(graph), fit_structure(graph, 3)):
+        assert layer(x, graph, structure=structure).shape == (NODES, OUT)

@@ -125,11 +125,11 @@ def test_attention_between_different_nodes_is_as_in_pyg(edges, x):
 @pytest.mark.parametrize("make", [GATConv, CATConv])
 def test_weights_per_head(make, edges, x):
     layer, weight = make(6, 4, 2).eval(), torch.rand(40, 2)
-    extra = (torch.rand(NODES, 3),) if make is CATConv else ()
-    both = layer(x, Graph.from_edge_index(edges, NODES, weight), *extra).view(NODES, 2, 4)
+    extra = {"structure": torch.rand(NODES, 3)} if make is CATConv else {}
+    both = layer(x, Graph.from_edge_index(edges, NODES, weight), **extra).view(NODES, 2, 4)
     for head in range(2):
         one = Graph.from_edge_index(edges, NODES, weight[:, head])
-        alone = layer(x, one, *extra).view(NODES, 2, 4)
+        alone = layer(x, one, **extra).view(NODES, 2, 4)
         torch.testing.assert_close(both[:, head], alone[:, head])
 
 
@@ -155,7 +155,7 @@ def test_structure_of_a_graph_without_edges(nodes):
         (lambda x, e: GCNConv(6, 3)(x.numpy(), e), "got ndarray"),
         (lambda x, e: GCNConv(6, 3)(x.to_sparse(), e), "SparseFeatures.from_torch"),
         (lambda x, e: GATConv(6, 3)(x * float("nan"), e), "'x' must be finite"),
-        (lambda x, e: SAGEConv(6, 3)(x, "edges"), "'graph' must be a meanmax.Graph"),
+        (lambda x, e: SAGEConv(6, 3)(x, "edges"), "must be a meanmax.Graph or an edge_index"),
         (lambda x, e: build_model("gin", None, 7, 8, 3)(x, e), "has 6 channels.*built for 7"),
         (lambda x, e: fit_structure(e, 3), "'graph' must be a meanmax.Graph"),
         (

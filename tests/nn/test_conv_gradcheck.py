@@ -44,7 +44,8 @@ def test_gradients(name, aggr, backend):
 
     def run(x, *rest):
         values = dict(zip(names, rest[: len(names)], strict=True))
-        return torch.func.functional_call(layer, values, (x, graph, *rest[len(names) :]))
+        given = dict(zip(["structure"], rest[len(names) :], strict=False))
+        return torch.func.functional_call(layer, values, (x, graph), given)
 
     with use_backend(backend):
         assert torch.autograd.gradcheck(run, (x, *values, *extra), fast_mode=True)

@@ -32,8 +32,8 @@ def layer_of(name, aggr, seed=0):
 
 
 def run(layer, x, graph, structure):
-    extra = (structure,) if isinstance(layer, CATConv) else ()
-    return layer(x, graph, *extra)
+    extra = {"structure": structure} if isinstance(layer, CATConv) else {}
+    return layer(x, graph, **extra)
 
 
 def problem(seed, nodes, edges):

@@ -26,23 +26,23 @@ def graph():
     return Graph.from_edge_index(awkward_edges(), NUM_NODES)
 
 
-def peer_of(backbone, peer, graph, **options):
+def pyg_baseline(backbone, baseline, graph, **options):
     torch.manual_seed(0)
-    return build_pyg_baseline(backbone, peer, CHANNELS, HIDDEN, CLASSES, graph=graph, **options)
+    return build_pyg_baseline(backbone, baseline, CHANNELS, HIDDEN, CLASSES, graph=graph, **options)
 
 
-def by_hand(backbone, peer):
+def by_hand(backbone, baseline):
     """The layers as a user of PyG writes them, with PyG's own normalisation and self-loops."""
 
     def mlp(channels, out):
         return Sequential(Linear(channels, HIDDEN), ReLU(), Linear(HIDDEN, out))
 
-    if peer == "pna":
+    if baseline == "pna":
         degrees = torch.bincount(torch.bincount(awkward_edges()[1], minlength=NUM_NODES))
         kinds = ["mean", "min", "max", "std"], ["identity", "amplification", "attenuation"]
         sizes = (CHANNELS, HIDDEN), (HIDDEN, CLASSES)
         return ModuleList([pyg.PNAConv(*size, *kinds, degrees) for size in sizes])
-    aggr = LEARNED[peer][1](learn=True)
+    aggr = LEARNED[baseline][1](learn=True)
     layers = {
         "gcn": lambda: (pyg.GCNConv(CHANNELS, HIDDEN, aggr=aggr), pyg.GCNConv(HIDDEN, CLASSES)),
         "gat": lambda: (
@@ -62,19 +62,19 @@ def by_hand(backbone, peer):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("backbone", "peer"), ALL)
-def test_is_what_pyg_composes(backbone, peer, weighted):
+@pytest.mark.parametrize(("backbone", "baseline"), ALL)
+def test_is_what_pyg_composes(backbone, baseline, weighted):
     edges, x = awkward_edges(), features(CHANNELS)
     weight = edge_weights(edges) if weighted else None
     graph = Graph.from_edge_index(edges, NUM_NODES, weight)
-    model = peer_of(backbone, peer, graph).eval()
+    model = pyg_baseline(backbone, baseline, graph).eval()
     with torch.no_grad():
         for parameter in model.aggregator_parameters():
             parameter.fill_(1.7)
-    first, last = hand = by_hand(backbone, peer)
+    first, last = hand = by_hand(backbone, baseline)
     hand.load_state_dict(model.layers.state_dict())
     assert dict(hand.named_parameters()).keys() == dict(model.layers.named_parameters()).keys()
-    extra = (weight,) if backbone == "gcn" and peer != "pna" else ()
+    extra = (weight,) if backbone == "gcn" and baseline != "pna" else ()
     activation = elu if backbone == "gat" else relu
     hidden = activation(first(x, edges, *extra))
     expected = last(hidden, edges, *extra)
@@ -92,11 +92,11 @@ def digits():
     return data.x, data.graph(), data.y
 
 
-@pytest.mark.parametrize(("backbone", "peer"), ALL)
-def test_learns_on_digits(backbone, peer, digits):
+@pytest.mark.parametrize(("backbone", "baseline"), ALL)
+def test_learns_on_digits(backbone, baseline, digits):
     x, graph, y = digits
     torch.manual_seed(0)
-    model = build_pyg_baseline(backbone, peer, x.size(1), 32, 10, dropout=0.2, graph=graph)
+    model = build_pyg_baseline(backbone, baseline, x.size(1), 32, 10, dropout=0.2, graph=graph)
     start = model.learned()
     groups = [{"params": model.other_parameters()}, {"params": model.aggregator_parameters()}]
     optimizer = torch.optim.Adam(groups, lr=0.01)
@@ -114,10 +114,10 @@ def test_learns_on_digits(backbone, peer, digits):
 
 
 @pytest.mark.parametrize("layers", [1, 2, 4])
-@pytest.mark.parametrize(("backbone", "peer"), ALL)
-def test_the_first_layer_alone_learns_its_aggregation(backbone, peer, layers, graph):
-    model = peer_of(backbone, peer, graph, layers=layers)
-    names = [f"layers.0.{LEARNED[peer][0]}"] if peer in LEARNED else []
+@pytest.mark.parametrize(("backbone", "baseline"), ALL)
+def test_the_first_layer_alone_learns_its_aggregation(backbone, baseline, layers, graph):
+    model = pyg_baseline(backbone, baseline, graph, layers=layers)
+    names = [f"layers.0.{LEARNED[baseline][0]}"] if baseline in LEARNED else []
     assert model.learned() == {name: torch.tensor(1.0) for name in names}
     assert len(model.aggregator_parameters()) == len(names)
     own = {id(p) for p in (*model.aggregator_parameters(), *model.other_parameters())}
@@ -126,12 +126,12 @@ def test_the_first_layer_alone_learns_its_aggregation(backbone, peer, layers, gr
     shapes = [h.shape for h in model.hidden(features(CHANNELS), graph)]
     assert shapes == [(NUM_NODES, HIDDEN)] * (layers - 1)
     kinds = [type(layer.aggr_module) for layer in model.layers]
-    assert peer == "pna" or kinds.count(LEARNED[peer][1]) == 1
+    assert baseline == "pna" or kinds.count(LEARNED[baseline][1]) == 1
 
 
-@pytest.mark.parametrize(("backbone", "peer"), ALL)
-def test_stays_finite_without_neighbours_and_with_large_features(backbone, peer, graph):
-    model = peer_of(backbone, peer, graph, dropout=0.0)
+@pytest.mark.parametrize(("backbone", "baseline"), ALL)
+def test_stays_finite_without_neighbours_and_with_large_features(backbone, baseline, graph):
+    model = pyg_baseline(backbone, baseline, graph, dropout=0.0)
     lonely = Graph.from_edge_index(torch.empty(2, 0, dtype=torch.long), NUM_NODES)
     for other, scale in ((lonely, 1.0), (graph, 100.0), (graph, 0.0)):
         model.zero_grad()
@@ -144,7 +144,7 @@ def test_stays_finite_without_neighbours_and_with_large_features(backbone, peer,
 def test_pna_scales_by_the_degrees_of_the_whole_batch():
     star = Graph.from_edge_index([[1, 2, 3], [0, 0, 0]], 4)  # degrees 3, 0, 0, 0
     pair = Graph.from_edge_index([[0, 1], [1, 0]], 2)  # degrees 1, 1
-    model = peer_of("cat", "pna", Graph.batch([star, pair]), heads=5)
+    model = pyg_baseline("cat", "pna", Graph.batch([star, pair]), heads=5)
     expected = (torch.tensor(4.0).log() + 2 * torch.tensor(2.0).log()) / 6
     for layer in model.layers:
         assert isinstance(layer, pyg.PNAConv)
@@ -153,7 +153,7 @@ def test_pna_scales_by_the_degrees_of_the_whole_batch():
 
 def test_dropout_stands_before_every_layer(graph):
     x = features(CHANNELS)
-    model = peer_of("sage", "pyg-softmax", graph, dropout=0.5)
+    model = pyg_baseline("sage", "pyg-softmax", graph, dropout=0.5)
     seen = []
     for layer in model.layers:
         layer.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
@@ -162,12 +162,12 @@ def test_dropout_stands_before_every_layer(graph):
         kept = after != 0
         assert 0 < int(kept.sum()) < int((before != 0).sum())
         torch.testing.assert_close(after[kept], 2 * before[kept])
-    assert peer_of("gat", "pyg-softmax", graph, dropout=0.3).layers[0].dropout == 0.3
+    assert pyg_baseline("gat", "pyg-softmax", graph, dropout=0.3).layers[0].dropout == 0.3
 
 
-@pytest.mark.parametrize(("backbone", "peer"), ALL)
-def test_reset_goes_back_to_the_start(backbone, peer, graph):
-    model = peer_of(backbone, peer, graph)
+@pytest.mark.parametrize(("backbone", "baseline"), ALL)
+def test_reset_goes_back_to_the_start(backbone, baseline, graph):
+    model = pyg_baseline(backbone, baseline, graph)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.fill_(7.0)
@@ -177,7 +177,7 @@ def test_reset_goes_back_to_the_start(backbone, peer, graph):
 
 
 def test_training_takes_ours_and_theirs(graph):
-    model = peer_of("gcn", "pna", graph)
+    model = pyg_baseline("gcn", "pna", graph)
     assert isinstance(model, Trainable) and isinstance(model, PyGBaseline)
     assert isinstance(build_model("gcn", "lp", CHANNELS, HIDDEN, CLASSES), Trainable)
     for name in ("forward", "hidden", "embed", "maxness", "learned", "extra_loss"):
@@ -203,16 +203,16 @@ def test_training_takes_ours_and_theirs(graph):
 )
 def test_wrong_arguments(arguments, options, message, graph):
     with pytest.raises(ValueError, match=message):
-        peer_of(*arguments, graph, **options)
+        pyg_baseline(*arguments, graph, **options)
 
 
 def test_wrong_inputs(graph):
     assert PYG_BASELINES == ("pyg-softmax", "pyg-powermean", "pna")
     with pytest.raises(ValueError, match=r"must be a meanmax.Graph \(got Tensor\)"):
-        peer_of("gcn", "pna", awkward_edges())
+        pyg_baseline("gcn", "pna", awkward_edges())
     with pytest.raises(ValueError, match="the graph has no edges"):
-        peer_of("gcn", "pna", Graph.from_edge_index(torch.empty(2, 0, dtype=torch.long), 3))
-    model, x = peer_of("gcn", "pyg-softmax", graph), features(CHANNELS)
+        pyg_baseline("gcn", "pna", Graph.from_edge_index(torch.empty(2, 0, dtype=torch.long), 3))
+    model, x = pyg_baseline("gcn", "pyg-softmax", graph), features(CHANNELS)
     with pytest.raises(ValueError, match="'structure' is for backbone 'cat'"):
         model(x, graph, structure=x)
     with pytest.raises(ValueError, match=r"\[40, 6\].*got \[40, 5\]"):

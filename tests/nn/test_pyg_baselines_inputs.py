@@ -19,16 +19,16 @@ def graph():
     return Graph.from_edge_index(awkward_edges(), NUM_NODES)
 
 
-def peer_of(backbone, peer, graph):
+def pyg_baseline(backbone, baseline, graph):
     torch.manual_seed(0)
-    return build_pyg_baseline(backbone, peer, CHANNELS, 16, 4, graph=graph)
+    return build_pyg_baseline(backbone, baseline, CHANNELS, 16, 4, graph=graph)
 
 
 def test_edges_are_prepared_once_and_weights_with_a_gradient_each_time(graph, monkeypatch):
     calls = []
     true = pyg_baselines.gcn_norm
     monkeypatch.setattr(pyg_baselines, "gcn_norm", lambda *a, **k: calls.append(0) or true(*a, **k))
-    model, x = peer_of("gcn", "pyg-softmax", graph), features(CHANNELS)
+    model, x = pyg_baseline("gcn", "pyg-softmax", graph), features(CHANNELS)
     with torch.inference_mode():
         model(x, graph)
     model(x, graph).sum().backward()
@@ -47,7 +47,7 @@ def test_sparse_features_become_dense_once(graph, monkeypatch):
     calls = []
     true = SparseFeatures.to_dense
     monkeypatch.setattr(SparseFeatures, "to_dense", lambda self: calls.append(0) or true(self))
-    model = peer_of("sage", "pyg-powermean", graph)
+    model = pyg_baseline("sage", "pyg-powermean", graph)
     with torch.inference_mode():
         model(sparse, graph)
     model(sparse, graph).sum().backward()
@@ -61,7 +61,7 @@ def test_sparse_features_become_dense_once(graph, monkeypatch):
 
 def test_sparse_features_with_a_gradient_and_in_double(graph):
     sparse = SparseFeatures.from_dense(torch.relu(features(CHANNELS)))
-    model = peer_of("gcn", "pyg-softmax", graph)
+    model = pyg_baseline("gcn", "pyg-softmax", graph)
     value = sparse.value.clone().requires_grad_()
     model(sparse.with_value(value), graph).square().sum().backward()
     assert value.grad.abs().sum() > 0

@@ -79,7 +79,7 @@ def refused(job: Job, graph: Graph):
     x = torch.zeros(part_graph.num_nodes, 4)
     said = []
     for call in (
-        lambda: CATConv(4, 2)(x, part_graph, x),
+        lambda: CATConv(4, 2)(x, part_graph, structure=x),
         lambda: model_for("gcn", "lp", x, 3, norm="batch")(x, part_graph),
         lambda: Graph.batch([part_graph]),
     ):

@@ -138,7 +138,7 @@ def test_another_graph_with_the_same_features(problem):
     assert fitted.fit(graph, x, y, train, val).predict(other, x[:5]).shape == (5,)
 
 
-def test_scikit_learn_manners():
+def test_scikit_learn_conventions():
     model = NodeClassifier("gat", aggr="lp", hidden=32)
     assert model.get_params()["hidden"] == 32
     assert model.set_params(hidden=8, seed=5).hidden == 8

@@ -1,4 +1,4 @@
-"""What a classifier can be told beside its defaults: schedules, peers, names, checkpoints."""
+"""Options of a classifier: schedules, PyG baselines, names, checkpoints."""
 
 from __future__ import annotations
 
@@ -63,19 +63,19 @@ def test_wrong_schedule_options(wine, options, message):
         quick(schedule_options=options).fit(*wine)
 
 
-@pytest.mark.parametrize("peer", PYG_BASELINES)
-def test_peers_by_name(wine, peer, tmp_path):
+@pytest.mark.parametrize("baseline", PYG_BASELINES)
+def test_pyg_baselines_by_name(wine, baseline, tmp_path):
     graph, x, y, train, val = wine
-    model = quick(aggr=peer, epochs=40).fit(*wine)
+    model = quick(aggr=baseline, epochs=40).fit(*wine)
     assert type(model.model_).__name__ == "PyGBaseline"
     assert model.score(graph, x, y) > 0.8
     assert model.maxness(graph, x) == {}
-    model.save(tmp_path / "peer.zip")
-    again = NodeClassifier.load(tmp_path / "peer.zip")
+    model.save(tmp_path / "baseline.zip")
+    again = NodeClassifier.load(tmp_path / "baseline.zip")
     np.testing.assert_array_equal(again.predict_proba(graph, x), model.predict_proba(graph, x))
 
 
-def test_peers_have_no_model_options(wine):
+def test_pyg_baselines_have_no_model_options(wine):
     with pytest.raises(ValueError, match="'model_options' has no effect with aggr='pna'"):
         quick(aggr="pna", model_options={"norm": "batch"}).fit(*wine)
 

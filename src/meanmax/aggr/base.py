@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import NamedTuple, TypedDict, Unpack, get_args
+from collections.abc import Iterable
+from inspect import signature
+from typing import Any, NamedTuple, TypedDict, Unpack, get_args
 
 import torch
 from torch import Tensor
@@ -16,13 +18,14 @@ from meanmax.aggr.maxness import maxness
 from meanmax.aggr.parameter import Domain, Per, Reparam, Start, shape_of, start_values
 from meanmax.graph import Graph
 from meanmax.graph.checks import as_index
+from meanmax.names import STORED_OPTION_NAMES
 from meanmax.ops.dispatch import eager
 from meanmax.ops.dropout import dropout
 from meanmax.ops.spec import LOWER_BOUND, PARAMETER, AggregationSpec, Sign, check_choice
 
 
 class Messages(NamedTuple):
-    r"""Messages as the functional core takes them, and the way back."""
+    r"""Messages reshaped for the functional core, and the shape to restore."""
 
     x: Tensor  # [batch * num_messages, heads, channels], without heads where there are none
     graph: Graph  # from each message to its group, once for each element of the batch
@@ -261,21 +264,19 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         x: Tensor,
         index: Tensor | Graph | None = None,
         ptr: Tensor | None = None,
-        dim_size: int | None = None,
-        dim: int = -2,
-        *,
-        edge_weight: Tensor | None = None,
+        *args: Any,
+        **options: Any,
     ) -> Tensor:
-        r"""Runs :meth:`forward` and its hooks."""
+        r"""Runs :meth:`forward`, whose arguments these are, and its hooks."""
         for name, value in (("x", x), ("index", index), ("ptr", ptr)):
             if not isinstance(value, Tensor | Graph | None) or (name == "x" and value is None):
                 raise ValueError(f"'{name}' must be a tensor (got {type(value).__name__})")
         out: Tensor
         if isinstance(index, Graph):
             # PyG's own call reads the groups' number from index; hooks run in Module's.
-            out = Module.__call__(self, x, index, ptr, dim_size, dim, edge_weight=edge_weight)
+            out = Module.__call__(self, x, index, ptr, *args, **options)
         else:
-            out = super().__call__(x, index, ptr, dim_size, dim, edge_weight=edge_weight)
+            out = super().__call__(x, index, ptr, *args, **options)
         return out
 
     def maxness(self, x: Tensor, graph: Graph, edge_weight: Tensor | None = None) -> Tensor:
@@ -363,6 +364,7 @@ class TiltedAggregation(LearnableAggregation):
         **options: Unpack[ParameterOptions],
     ) -> None:
         check_choice("sign", sign, get_args(Sign))
+        _check_options(type(self), options)
         super().__init__(PARAMETER[spec.kind], LOWER_BOUND[spec.kind], start, **options)
         self.spec = spec
         self.sign = sign
@@ -372,6 +374,18 @@ class TiltedAggregation(LearnableAggregation):
         spec = self.spec
         options = spec.kind, spec.form, spec.shift, self.sign, None, None
         return functional.tilted(x, graph, theta, weight, *options)
+
+
+def _check_options(kind: type, options: Iterable[str]) -> None:
+    r"""Raises a :class:`TypeError` that names the aggregator for an option it does not have."""
+    known = ParameterOptions.__annotations__
+    for name in options:
+        if name not in known:
+            own = [each for each in signature(kind).parameters if each != "options"]
+            hint = f"the options are {', '.join([*own, *known])}"
+            if STORED_OPTION_NAMES.get(name) in own:
+                hint = f"the option is called {STORED_OPTION_NAMES[name]!r}"
+            raise TypeError(f"{kind.__name__} has no option {name!r}: {hint}")
 
 
 def _check_graph_call(ptr: Tensor | None, dim_size: int | None, dim: int) -> None:

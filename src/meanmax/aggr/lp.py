@@ -33,9 +33,8 @@ class LpAggregation(TiltedAggregation):
             :math:`\mu` (:obj:`"paper"`, Eq. 7). (default: :obj:`"consistent"`)
         sign (str, optional): :obj:`"shift"` measures features from :math:`\mu`, :obj:`"abs"` takes
             :math:`|z|` and adds nothing back (Eq. 6). (default: :obj:`"shift"`)
-        **options: Further arguments of :class:`~meanmax.aggr.base.LearnableAggregation`, which
-            also describes the shapes: :obj:`learn`, :obj:`per`, :obj:`heads`, :obj:`channels`,
-            :obj:`reparam`, :obj:`upper`, :obj:`edge_dropout`.
+        **options: :obj:`learn`, :obj:`per` and so on, and the shapes: see
+            :class:`~meanmax.aggr.base.LearnableAggregation`.
 
     Example:
         >>> import torch

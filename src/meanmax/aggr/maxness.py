@@ -40,11 +40,7 @@ def maxness(
 
     Args:
         aggr (LpAggregation, PolynomialAggregation or SoftmaxAggregation): The aggregator.
-        x (Tensor): Features of the sources, :obj:`[num_src, channels]` or
-            :obj:`[num_src, heads, channels]`.
-        graph (Graph): The graph.
-        edge_weight (Tensor, optional): Edge weights in the order of :obj:`graph.edge_index`,
-            :obj:`[num_edges]` or :obj:`[num_edges, heads]`. (default: the graph's own, or 1)
+        x, graph, edge_weight: As in :meth:`~meanmax.SoftmaxAggregation.aggregate`.
 
     Returns:
         :obj:`[channels]` or :obj:`[heads, channels]`; NaN where :math:`V` is empty.

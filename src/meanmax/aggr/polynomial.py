@@ -35,9 +35,8 @@ class PolynomialAggregation(TiltedAggregation):
             (default: :obj:`"weighted"`)
         sign (str, optional): :obj:`"shift"` measures features from :math:`\mu`, :obj:`"abs"` takes
             :math:`|z|` and adds nothing back (Eq. 11). (default: :obj:`"shift"`)
-        **options: Further arguments of :class:`~meanmax.aggr.base.LearnableAggregation`, which
-            also describes the shapes: :obj:`learn`, :obj:`per`, :obj:`heads`, :obj:`channels`,
-            :obj:`reparam`, :obj:`upper`, :obj:`edge_dropout`.
+        **options: :obj:`learn`, :obj:`per` and so on, and the shapes: see
+            :class:`~meanmax.aggr.base.LearnableAggregation`.
 
     Example:
         >>> import torch

@@ -33,9 +33,8 @@ class SoftmaxAggregation(TiltedAggregation):
             each head or channel. (default: :obj:`1.0`)
         form (str, optional): :obj:`"weighted"`, :obj:`"sum"` or :obj:`"paper"`.
             (default: :obj:`"weighted"`)
-        **options: Further arguments of :class:`~meanmax.aggr.base.LearnableAggregation`, which
-            also describes the shapes: :obj:`learn`, :obj:`per`, :obj:`heads`, :obj:`channels`,
-            :obj:`reparam`, :obj:`upper`, :obj:`edge_dropout`.
+        **options: :obj:`learn`, :obj:`per` and so on, and the shapes: see
+            :class:`~meanmax.aggr.base.LearnableAggregation`.
 
     Example:
         >>> import torch

@@ -10,7 +10,7 @@ from typing import final
 import click
 
 COMMANDS = {
-    "bench": "Time the aggregators or layers beside PyG's.",
+    "bench": "Compare the speed of aggregators or layers with PyG's.",
     "compare": "Train aggregators on the same splits.",
     "data": "List, show, fetch, check and pack data sets.",
     "figure": "Draw figures from stored runs.",

@@ -207,7 +207,7 @@ def train_on_ranks(request: TrainRequest) -> dict[str, Any] | None:
 
 
 def _parts_folder(request: TrainRequest, job: scale.Job) -> Path:
-    r"""The folder of parts: the one given, or one that the first rank makes beside the model."""
+    r"""The folder of parts: the one given, or one that the first rank makes next to the model."""
     if scale.is_partition(request.source):
         return Path(request.source)
     folder = request.out.with_name(f"{request.out.name}.parts")

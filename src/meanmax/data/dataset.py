@@ -23,19 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Split:
-    r"""Disjoint sets of nodes, each sorted, int64.
-
-    Args:
-        train (Tensor): Training nodes.
-        val (Tensor): Validation nodes, used for model selection.
-        test (Tensor): Test nodes.
-        name (str): The scheme and seed, as stored with results.
-    """
+    r"""Disjoint sets of nodes, each sorted, int64."""
 
     train: Tensor
-    val: Tensor
+    val: Tensor  # used for model selection
     test: Tensor
-    name: str
+    name: str  # the scheme and seed, as stored with results
 
     def __repr__(self) -> str:
         sizes = f"{self.train.numel()} train, {self.val.numel()} val, {self.test.numel()} test"
@@ -142,11 +135,8 @@ class Dataset:
         return torch.arange(self.num_graphs).repeat_interleave(self.graph_ptr.diff())
 
     def graph(self, normalize: Normalize | None = None, self_loops: SelfLoops = False) -> Graph:
-        r"""The graph, or the batch of all graphs, for layers.
-
-        Args:
-            normalize (str, optional): See :meth:`meanmax.Graph.from_edge_index`.
-            self_loops (bool or str, optional): See :meth:`meanmax.Graph.from_edge_index`.
+        r"""The graph, or the batch of all graphs, for layers. Options are those of
+        :meth:`meanmax.Graph.from_edge_index`.
         """
         batch = self.graph_id if self.num_graphs > 1 else None
         return Graph.from_edge_index(
@@ -206,9 +196,6 @@ def fingerprint(dataset: Dataset) -> str:
     Two data sets have the same fingerprint exactly if their prepared data are equal, node for node,
     however they are stored: weights that are all 1 count as no weights, and features are hashed as
     sparse if at most half of them are not zero, as dense otherwise.
-
-    Args:
-        dataset (Dataset): Any data set.
     """
     source, target = dataset.edge_index.numpy()
     same, after = target[1:] == target[:-1], target[1:] > target[:-1]
@@ -246,48 +233,27 @@ def _feature_parts(x: Tensor | SparseFeatures) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True)
 class Statistics:
-    r"""Counts of a data set.
+    r"""Counts of a data set."""
 
-    Args:
-        nodes (int): Nodes of all graphs.
-        edges (int): Edges between two nodes; an undirected one counts once, and so do parallel
-            ones. In a directed graph each direction counts.
-        self_loops (int): Edges from a node to itself, not among :obj:`edges`.
-        features (int): Features of a node.
-        classes (int): Classes, or labels.
-        graphs (int): Graphs.
-        labelled (int): Nodes with a label.
-        mean_degree (float): Mean number of neighbours (in a directed graph: of sources), the node
-            itself left out.
-        max_degree (int): The largest such number.
-        homophily (float, optional): The share of edges between labelled nodes whose ends have the
-            same class; :obj:`None` for several labels per node or if there is no such edge.
-        components (int): Connected components, directions ignored.
-        isolated (int): Nodes without any edge to or from another node.
-        directed (bool): Whether some edge lacks its opposite.
-    """
-
-    nodes: int
-    edges: int
-    self_loops: int
+    nodes: int  # of all graphs
+    edges: int  # between two nodes, parallel ones once; each direction if the graph is directed
+    self_loops: int  # edges from a node to itself, not among the edges
     features: int
-    classes: int
+    classes: int  # or labels
     graphs: int
-    labelled: int
-    mean_degree: float
+    labelled: int  # nodes with a label
+    mean_degree: float  # neighbours (in a directed graph: sources), the node itself left out
     max_degree: int
+    # The share of edges between labelled nodes whose ends have the same class; None for several
+    # labels per node, or if there is no such edge.
     homophily: float | None
-    components: int
-    isolated: int
-    directed: bool
+    components: int  # connected, directions ignored
+    isolated: int  # nodes without any edge to or from another node
+    directed: bool  # whether some edge lacks its opposite
 
 
 def statistics(dataset: Dataset) -> Statistics:
-    r"""Computes the :class:`Statistics` of a data set.
-
-    Args:
-        dataset (Dataset): Any data set.
-    """
+    r"""Computes the :class:`Statistics` of a data set."""
     source, target = dataset.edge_index.numpy()
     between = source != target
     ends, size = (source[between], target[between]), dataset.num_nodes

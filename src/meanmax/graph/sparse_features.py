@@ -55,11 +55,7 @@ class SparseFeatures:
     @classmethod
     def from_scipy(cls, matrix: Any, dtype: torch.dtype = torch.float32) -> SparseFeatures:
         r"""Takes a scipy sparse matrix or array, :obj:`[num_nodes, num_features]`. Duplicates are
-        summed; stored zeros are dropped.
-
-        Args:
-            matrix (scipy.sparse.sparray): A matrix of any format.
-            dtype (torch.dtype, optional): The type of the values. (default: float32)
+        summed; stored zeros are dropped; the values are float32 unless :obj:`dtype` is given.
         """
         if not scipy.sparse.issparse(matrix) or matrix.ndim != 2:
             raise ValueError(
@@ -79,11 +75,8 @@ class SparseFeatures:
 
     @classmethod
     def from_dense(cls, x: Any, dtype: torch.dtype = torch.float32) -> SparseFeatures:
-        r"""Takes a dense tensor, array or list of rows.
-
-        Args:
-            x (Tensor): :obj:`[num_nodes, num_features]`.
-            dtype (torch.dtype, optional): The type of the values. (default: float32)
+        r"""Takes a dense tensor, array or list of rows, :obj:`[num_nodes, num_features]`; the
+        values are float32 unless another :obj:`dtype` is given.
         """
         dense = torch.as_tensor(x).detach().cpu()
         if dense.dim() != 2:
@@ -94,11 +87,8 @@ class SparseFeatures:
 
     @classmethod
     def from_torch(cls, x: Tensor, dtype: torch.dtype | None = None) -> SparseFeatures:
-        r"""Takes a sparse tensor of PyTorch, in COO, CSR or CSC layout.
-
-        Args:
-            x (Tensor): :obj:`[num_nodes, num_features]`.
-            dtype (torch.dtype, optional): The type of the values. (default: that of :obj:`x`)
+        r"""Takes a sparse tensor of PyTorch, in COO, CSR or CSC layout,
+        :obj:`[num_nodes, num_features]`; the values keep its type unless :obj:`dtype` is given.
         """
         if x.layout == torch.strided or x.dim() != 2:
             raise ValueError(
@@ -135,19 +125,11 @@ class SparseFeatures:
         return self.shape[dim]
 
     def with_value(self, value: Tensor) -> SparseFeatures:
-        r"""The same entries with other values, which may carry a gradient.
-
-        Args:
-            value (Tensor): :obj:`[stored]`, in the order of :obj:`value`.
-        """
+        r"""The same entries with other values, :obj:`[stored]`, which may carry a gradient."""
         return SparseFeatures(self.graph, value)
 
     def to(self, target: torch.device | torch.dtype | str) -> SparseFeatures:
-        r"""Returns the features on another device or in another dtype, itself if nothing changes.
-
-        Args:
-            target (torch.device, torch.dtype or str): Where, or what.
-        """
+        r"""The features on another device or in another dtype, itself if nothing changes."""
         value = self.value.to(target)
         if value is self.value:
             return self

@@ -1,4 +1,4 @@
-r"""Views of a graph: what layers and aggregators may ask of a graph that is not all there."""
+r"""Views: the interface that layers need from a graph of which only a part is available."""
 
 from __future__ import annotations
 

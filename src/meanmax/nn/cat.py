@@ -53,8 +53,8 @@ class StructuralEmbedding(Module):
         self.graph_key.fill_(-1)
 
     def forward(self, graph: Graph) -> Tensor:
-        r"""The embeddings of the graph's nodes. They belong to the first graph they are asked
-        for; for any other there are none, which is an error.
+        r"""The embeddings of the graph's nodes. The embeddings belong to the first graph they are
+        used with; any other graph raises an error.
         """
         key = _key(graph)
         if int(self.graph_key[0]) == -1 and graph.num_nodes == self.weight.size(0):
@@ -242,29 +242,31 @@ class CATConv(AttentionConv):
         self.mix = Parameter(torch.zeros(heads, 2)) if conjunction == "implicit" else None
         self.own = Parameter(torch.zeros(()))
 
-    def forward(  # type: ignore[override]
+    def forward(
         self,
         x: Features | Pair,
-        graph: Graph | Tensor,
-        structure: Tensor,
+        edge_index: Graph | Tensor,
         edge_weight: Tensor | None = None,
+        *,
+        structure: Tensor | None = None,
     ) -> Tensor:
         r"""Runs the layer.
 
         Args:
-            x, graph, edge_weight: As in :meth:`GCNConv.forward`.
+            x, edge_index, edge_weight: As in :meth:`GCNConv.forward`.
             structure (Tensor): The structural embeddings :math:`S` of the graph's nodes,
-                :obj:`[num_nodes, any]`.
+                :obj:`[num_nodes, any]`, which the layer cannot do without.
         """
-        graph = as_graph(graph, x, edge_weight)
+        graph = as_graph(edge_index, x, edge_weight)
         if not graph.is_local:
             raise ValueError(
                 "CAT learns an embedding of every node and needs the whole graph in one process "
                 "(got a part of it): choose another layer"
             )
         x = square_features(x, self.in_channels, graph, "CATConv")
-        _check_structure(structure, graph)
+        structure = _checked_structure(structure, graph)
         graph = graph.prepared(None, "replace")
+        assert self.lin is not None
         h = self.lin(x).view(-1, self.heads, self.out_channels)
         alpha = fast_dropout(self._conjoint(h, graph, structure), self.dropout, self.training)
         degree = summed_weights(graph).to(h.dtype).unsqueeze(2)  # [num_nodes, heads or 1, 1]
@@ -298,7 +300,13 @@ def structural_attention(structure: Tensor, graph: Graph) -> Tensor:
         return row_softmax(edge_dot(structure, structure, graph), graph)
 
 
-def _check_structure(structure: object, graph: Graph) -> None:
+def _checked_structure(structure: object, graph: Graph) -> Tensor:
+    if structure is None:
+        raise ValueError(
+            "CATConv needs structural embeddings: pass "
+            "structure=StructuralEmbedding(num_nodes, channels)(graph) to learn them or "
+            "structure=fit_structure(graph, channels), or use build_model('cat', ...)"
+        )
     if not isinstance(structure, Tensor) or structure.dim() != 2:
         got = list(structure.shape) if isinstance(structure, Tensor) else type(structure).__name__
         raise ValueError(
@@ -311,3 +319,4 @@ def _check_structure(structure: object, graph: Graph) -> None:
             f"{graph.num_nodes}: for a graph that was not trained on, fit them with "
             f"meanmax.nn.fit_structure(graph, channels)"
         )
+    return structure

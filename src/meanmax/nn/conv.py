@@ -22,12 +22,13 @@ from meanmax.ops.spec import Form, check_choice
 
 Order: TypeAlias = Literal["transform-first", "aggregate-first"]
 Pair: TypeAlias = tuple[Features, Features | None]
+Channels: TypeAlias = int | tuple[int, int]  # of all nodes, or of sources and of targets
 
 Aggr: TypeAlias = str | LearnableAggregation | None  # a name is one of meanmax.names
 
 
 @final
-class Neighbourhood(Module):
+class LayerAggregation(Module):
     r"""The aggregation of a layer. A learnable one given by name has its default start value, one
     parameter for each of :obj:`heads` if that is given, and the given form if it is a polynomial
     or softmax; :obj:`"linear"` and :obj:`None` are the weighted sum.
@@ -83,8 +84,11 @@ class Conv(LazyParameters, MessagePassing):  # type: ignore[misc]
     needs_own = False
     r"""Whether :meth:`receive` takes what the targets themselves send."""
 
-    aggr: Neighbourhood
-    in_channels: int = -1
+    takes_pair = False
+    r"""Whether :obj:`in_channels` may be a pair, for sources and for targets."""
+
+    aggr: LayerAggregation
+    in_channels: Channels = -1
 
     def __init__(self) -> None:
         super().__init__(aggr=None)
@@ -102,18 +106,18 @@ class Conv(LazyParameters, MessagePassing):  # type: ignore[misc]
                 torch.nn.init.zeros_(parameter)
 
     def forward(
-        self, x: Features | Pair, graph: Graph | Tensor, edge_weight: Tensor | None = None
+        self, x: Features | Pair, edge_index: Graph | Tensor, edge_weight: Tensor | None = None
     ) -> Tensor:
         r"""Runs the layer.
 
         Args:
             x (Tensor, SparseFeatures or tuple): :obj:`[num_nodes, in_channels]`, or a pair for
                 sources and targets where the layer allows it.
-            graph (Graph or Tensor): The graph, or PyG's :obj:`edge_index`.
+            edge_index (Graph or Tensor): The graph, or PyG's :obj:`edge_index`.
             edge_weight (Tensor, optional): Weights in place of the graph's own, in the order of
                 its edges. (default: :obj:`None`)
         """
-        graph = as_graph(graph, x, edge_weight)
+        graph = as_graph(edge_index, x, edge_weight)
         source, target = self.features(x, graph)
         sent, own = self.send_both(source, target)
         return self.receive(sent, own, target, self.prepare(graph))
@@ -122,14 +126,15 @@ class Conv(LazyParameters, MessagePassing):  # type: ignore[misc]
         r"""The features of sources and of targets, checked. Where the aggregation may change
         places with a linear map, both are of one kind, dense or sparse.
         """
-        width, target = self.in_channels, None
+        (width, target_width), target = as_pair(self.in_channels), None
         if isinstance(x, tuple):
             source = check_features(x[0], width, graph.num_src, "x[0]")
             if x[1] is not None:
-                target = check_features(x[1], width, graph.num_dst, "x[1]")
+                target = check_features(x[1], target_width, graph.num_dst, "x[1]")
         else:
             source = check_features(x, width, graph.num_src)
-            target = source if graph.num_src == graph.num_dst else None
+            if graph.num_src == graph.num_dst:
+                target = check_features(x, target_width, graph.num_dst)
         mixed = isinstance(source, Tensor) != isinstance(target, Tensor)
         if self.aggr.is_linear and mixed:
             return as_dense(source), None if target is None else as_dense(target)
@@ -173,9 +178,9 @@ class OrderedConv(Conv):
     lin: Linear | None
     bias: Parameter | None
 
-    def __init__(self, in_channels: int, out_channels: int, order: Order) -> None:
+    def __init__(self, in_channels: Channels, out_channels: int, order: Order) -> None:
         super().__init__()
-        self.in_channels = check_channels(in_channels, out_channels=out_channels)
+        self.in_channels = check_channels(in_channels, self.takes_pair, out_channels=out_channels)
         self.out_channels = out_channels
         check_choice("order", order, get_args(Order))
         self.order = order
@@ -206,7 +211,7 @@ class OrderedConv(Conv):
         return with_bias(self.aggregate_in_order(sent, x, graph), self.bias)
 
 
-def square_features(x: Features | Pair, channels: int, graph: Graph, layer: str) -> Features:
+def square_features(x: Features | Pair, channels: Channels, graph: Graph, layer: str) -> Features:
     r"""Features of nodes that are sources and targets; a pair is refused as in PyG's GCNConv,
     unless it is the same features twice.
     """
@@ -217,7 +222,7 @@ def square_features(x: Features | Pair, channels: int, graph: Graph, layer: str)
                 f"use SAGEConv, GATConv or GINConv between different nodes"
             )
         x = x[0]
-    return check_features(x, channels, graph.num_nodes)
+    return check_features(x, as_pair(channels)[0], graph.num_nodes)
 
 
 def with_bias(out: Tensor, bias: Parameter | None) -> Tensor:
@@ -228,20 +233,34 @@ def with_bias(out: Tensor, bias: Parameter | None) -> Tensor:
 def check_positive(**sizes: object) -> None:
     r"""A :class:`ValueError` unless all are positive integers."""
     for name, size in sizes.items():
-        try:
-            fine = operator.index(size) > 0 and not isinstance(size, bool)  # type: ignore[arg-type]
-        except TypeError:
-            fine = False
-        if not fine:
+        if not _is_positive(size):
             raise ValueError(f"'{name}' must be a positive integer (got {size!r})")
 
 
-def check_channels(in_channels: int, **sizes: object) -> int:
+def _is_positive(size: object) -> bool:
+    try:
+        return operator.index(size) > 0 and not isinstance(size, bool)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+
+
+def check_channels(in_channels: Channels, takes_pair: bool, **sizes: object) -> Channels:
     r"""The channels of a layer's input, -1 where the first call determines them."""
-    if isinstance(in_channels, bool) or in_channels != -1:
-        check_positive(in_channels=in_channels)
     check_positive(**sizes)
-    return in_channels
+    pair: Any = tuple(in_channels) if isinstance(in_channels, tuple | list) else None
+    fine = all(part == -1 or _is_positive(part) for part in pair or (in_channels,))
+    if not fine or (pair is not None and (len(pair) != 2 or not takes_pair)):
+        owner = "or" if takes_pair else "SAGEConv and GATConv take"
+        raise ValueError(
+            f"'in_channels' must be a positive integer, or -1 to take it from the first input; "
+            f"{owner} a pair of these for sources and targets (got {in_channels!r})"
+        )
+    return in_channels if pair is None else pair
+
+
+def as_pair(channels: Channels) -> tuple[int, int]:
+    r"""The channels of sources and of targets."""
+    return channels if isinstance(channels, tuple) else (channels, channels)
 
 
 def check_rate(rate: float, name: str = "dropout") -> float:
@@ -261,7 +280,7 @@ def as_graph(graph: Graph | Tensor, x: Features | Pair, edge_weight: Tensor | No
         return graph if edge_weight is None else graph.with_weight(edge_weight)
     if not isinstance(graph, Tensor):
         raise ValueError(
-            f"'graph' must be a meanmax.Graph or an edge_index tensor (got {type(graph).__name__})"
+            f"the graph must be a meanmax.Graph or an edge_index (got {type(graph).__name__})"
         )
     source, target = x if isinstance(x, tuple) else (x, x)
     if target is None:

@@ -2,6 +2,7 @@ r"""The graph attention layer."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal, final, overload
 
 import torch
@@ -12,8 +13,9 @@ from meanmax.graph import Graph
 from meanmax.graph.build import with_self_loops
 from meanmax.nn.conv import (
     Aggr,
+    Channels,
     Conv,
-    Neighbourhood,
+    LayerAggregation,
     Pair,
     as_graph,
     check_channels,
@@ -56,8 +58,8 @@ def with_own_loops(graph: Graph) -> Graph:
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def attended(source: Tensor, target: Tensor | None, graph: Graph, slope: float) -> Tensor:
-    r"""Attention of every edge in CSR order, :obj:`[num_edges, heads]`; 1 in sum per target. The
-    graph's weights play no part in it. Computed in float32 at least.
+    r"""Attention of every edge in CSR order, :obj:`[num_edges, heads]`; sums to 1 over each
+    target's edges. Ignores the graph's weights. Computed in float32 at least.
     """
     if not bool(torch.isfinite(source.detach()).all()):
         raise NotFiniteError
@@ -70,7 +72,7 @@ def attended(source: Tensor, target: Tensor | None, graph: Graph, slope: float) 
 
 
 def reweighted(alpha: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:
-    r"""Attention times weights, if there are any, and 1 in sum over each target again, or 0."""
+    r"""Attention times edge weights, normalised to sum to 1 at each target (0 without weight)."""
     if weight is None:
         return alpha
     alpha = alpha * with_heads(weight).to(alpha.dtype)
@@ -80,11 +82,18 @@ def reweighted(alpha: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:
 
 
 class AttentionConv(Conv):
-    r"""What GAT and CAT share: the map of each head, its attention vectors, and the output."""
+    r"""What GAT and CAT share: the map of each head, its attention vectors, and the output.
+
+    The map is :obj:`lin`, or :obj:`lin_src` and :obj:`lin_dst` for a pair of :obj:`in_channels`.
+    """
+
+    lin: Linear | None
+    lin_src: Linear | None
+    lin_dst: Linear | None
 
     def __init__(
         self,
-        in_channels: int,
+        in_channels: Channels,
         out_channels: int,
         heads: int,
         concat: bool,
@@ -94,16 +103,23 @@ class AttentionConv(Conv):
         bias: bool,
     ) -> None:
         super().__init__()
-        self.in_channels = check_channels(in_channels, out_channels=out_channels, heads=heads)
+        self.in_channels = check_channels(
+            in_channels, self.takes_pair, out_channels=out_channels, heads=heads
+        )
         self.out_channels = out_channels
         self.heads = heads
         self.concat = concat
         self.negative_slope = negative_slope
         self.dropout = check_rate(dropout)
-        self.lin = Linear(in_channels, heads * out_channels, bias=False, init="glorot")
+        make = partial(Linear, out_channels=heads * out_channels, bias=False, init="glorot")
+        self.lin = self.lin_src = self.lin_dst = None
+        if isinstance(self.in_channels, tuple):
+            self.lin_src, self.lin_dst = map(make, self.in_channels)
+        else:
+            self.lin = make(self.in_channels)
         self.att_src = Parameter(torch.empty(1, heads, out_channels))
         self.att_dst = Parameter(torch.empty(1, heads, out_channels))
-        self.aggr = Neighbourhood(aggr, heads=heads)
+        self.aggr = LayerAggregation(aggr, heads=heads)
         width = heads * out_channels if concat else out_channels
         self.bias = Parameter(torch.zeros(width)) if bias else None
         self.reset_parameters()
@@ -139,7 +155,8 @@ class GATConv(AttentionConv):
     With :obj:`aggr="max"` attention decides nothing and is not trained.
 
     Args:
-        in_channels (int): Channels of the input.
+        in_channels (int or tuple): Channels of the input, or those of sources and of targets,
+            which then have a map each; -1 takes them from the first input.
         out_channels (int): Channels of the output, for each head.
         heads (int, optional): The number of heads. (default: :obj:`1`)
         concat (bool, optional): Whether heads are concatenated, else averaged.
@@ -154,11 +171,11 @@ class GATConv(AttentionConv):
         bias (bool, optional): Whether :math:`b` is added. (default: :obj:`True`)
     """
 
-    needs_own = True
+    takes_pair = True
 
     def __init__(
         self,
-        in_channels: int,
+        in_channels: Channels,
         out_channels: int,
         heads: int = 1,
         *,
@@ -173,17 +190,18 @@ class GATConv(AttentionConv):
             in_channels, out_channels, heads, concat, aggr, negative_slope, dropout, bias
         )
         self.add_self_loops = add_self_loops
+        self.needs_own = self.lin is not None  # a map of the targets' own is applied in receive
 
     @overload
     def forward(
-        self, x: Features | Pair, graph: Graph | Tensor, edge_weight: Tensor | None = None
+        self, x: Features | Pair, edge_index: Graph | Tensor, edge_weight: Tensor | None = None
     ) -> Tensor: ...
 
     @overload
     def forward(
         self,
         x: Features | Pair,
-        graph: Graph | Tensor,
+        edge_index: Graph | Tensor,
         edge_weight: Tensor | None = None,
         *,
         return_attention_weights: Literal[True],
@@ -192,7 +210,7 @@ class GATConv(AttentionConv):
     def forward(
         self,
         x: Features | Pair,
-        graph: Graph | Tensor,
+        edge_index: Graph | Tensor,
         edge_weight: Tensor | None = None,
         *,
         return_attention_weights: bool = False,
@@ -203,21 +221,34 @@ class GATConv(AttentionConv):
             x (Tensor, SparseFeatures or tuple): :obj:`[num_nodes, in_channels]`; or a pair for
                 sources and targets, of which the first ones are then taken for the same nodes,
                 as in PyG, unless :obj:`add_self_loops=False`.
-            graph, edge_weight: As in :meth:`GCNConv.forward`.
+            edge_index, edge_weight: As in :meth:`GCNConv.forward`.
             return_attention_weights (bool, optional): Whether to return as well
                 :obj:`(edge_index, alpha)`, with self-loops and grouped by target.
                 (default: :obj:`False`)
         """
-        graph = as_graph(graph, x, edge_weight)
+        graph = as_graph(edge_index, x, edge_weight)
         source, target = self.features(x, graph)
         sent, own = self.send_both(source, target)
         graph = self.prepare(graph)
-        out, alpha = self._attend(sent, own, graph)
+        out, alpha = self._attend(sent, own, target, graph)
         return (out, (graph.edge_index, alpha)) if return_attention_weights else out
+
+    def features(self, x: Features | Pair, graph: Graph) -> Pair:
+        r"""The features of sources and of targets; see :meth:`Conv.features`."""
+        source, target = super().features(x, graph)
+        if self.lin is not None and target is not None and source.size(1) != target.size(1):
+            raise ValueError(
+                f"GATConv({self.in_channels}, ...) has one map for all nodes, but sources have "
+                f"{source.size(1)} channels and targets {target.size(1)}: build it with "
+                f"in_channels=(-1, -1), or use SAGEConv"
+            )
+        return source, target
 
     def send(self, x: Features) -> Features:
         r"""The transformed features of all heads, :obj:`[num_nodes, heads * out_channels]`."""
-        out: Tensor = self.lin(x)
+        lin = self.lin or self.lin_src
+        assert lin is not None
+        out: Tensor = lin(x)
         return out
 
     def prepare(self, graph: Graph) -> Graph:
@@ -228,11 +259,15 @@ class GATConv(AttentionConv):
         self, sent: Features, own: Features | None, x: Features | None, graph: Graph
     ) -> Tensor:
         r"""Attends and aggregates; see :meth:`Conv.receive`."""
-        return self._attend(sent, own, graph)[0]
+        return self._attend(sent, own, x, graph)[0]
 
-    def _attend(self, sent: Features, own: Features | None, graph: Graph) -> tuple[Tensor, Tensor]:
+    def _attend(
+        self, sent: Features, own: Features | None, x: Features | None, graph: Graph
+    ) -> tuple[Tensor, Tensor]:
         r"""The output, and attention before dropout."""
         h, of_target = self._by_head(sent), None
+        if self.lin_dst is not None and x is not None:
+            own = self.lin_dst(x)
         if own is sent:
             of_source, of_target = scores(h, self.att_src, self.att_dst)
         else:

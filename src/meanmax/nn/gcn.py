@@ -8,7 +8,7 @@ import torch
 from torch.nn import Parameter
 
 from meanmax.graph import Graph
-from meanmax.nn.conv import Aggr, Neighbourhood, Order, OrderedConv, Pair, square_features
+from meanmax.nn.conv import Aggr, LayerAggregation, Order, OrderedConv, Pair, square_features
 from meanmax.nn.linear import Features, Linear
 
 
@@ -63,7 +63,7 @@ class GCNConv(OrderedConv):
         self.add_self_loops = add_self_loops
         self.normalize = normalize
         self.lin = Linear(in_channels, out_channels, bias=False, init="glorot")
-        self.aggr = Neighbourhood(aggr)
+        self.aggr = LayerAggregation(aggr)
         self.bias = Parameter(torch.zeros(out_channels)) if bias else None
 
     def features(self, x: Features | Pair, graph: Graph) -> Pair:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import Module, Parameter, Sequential
 
 from meanmax.graph import Graph, SparseFeatures
-from meanmax.nn.conv import Aggr, Conv, Neighbourhood, with_bias
+from meanmax.nn.conv import Aggr, Conv, LayerAggregation, with_bias
 from meanmax.nn.linear import Features, Linear, as_dense
 
 
@@ -44,7 +44,7 @@ class GINConv(Conv):
     ) -> None:
         super().__init__()
         self.nn = nn
-        self.aggr = Neighbourhood(aggr, form="sum")
+        self.aggr = LayerAggregation(aggr, form="sum")
         self.initial_eps = float(eps)
         if train_eps:
             self.eps = Parameter(torch.full((1,), self.initial_eps))

@@ -14,7 +14,7 @@ from meanmax import functional
 from meanmax.graph import Graph, SparseFeatures
 from meanmax.nn.conv import (
     Aggr,
-    Neighbourhood,
+    LayerAggregation,
     Order,
     OrderedConv,
     Pair,
@@ -98,7 +98,7 @@ def _at(matrix: scipy.sparse.csr_array, row: np.ndarray, column: np.ndarray) -> 
 @final
 class MaskedGCNConv(OrderedConv):
     r"""The layer of "Masked Graph Convolutional Network" (Yang et al., IJCAI 2019) with any
-    aggregator: each node sends of each channel only the share that its neighbourhood agrees on.
+    aggregator: each node scales every channel it sends by how well its neighbourhood agrees on it.
 
     .. math::
         H' = \mathrm{AGG}(\hat A, (m \circ H) W) + b, \qquad
@@ -132,17 +132,17 @@ class MaskedGCNConv(OrderedConv):
         super().__init__(in_channels, out_channels, order)
         self.dropout = check_rate(dropout)
         self.lin = Linear(in_channels, out_channels, bias=False, init="glorot")
-        self.aggr = Neighbourhood(aggr)
+        self.aggr = LayerAggregation(aggr)
         self.log_variance = (
             UninitializedParameter() if in_channels == -1 else Parameter(torch.zeros(in_channels))
         )
         self.bias = Parameter(torch.zeros(out_channels)) if bias else None
 
     def forward(
-        self, x: Features | Pair, graph: Graph | Tensor, edge_weight: Tensor | None = None
+        self, x: Features | Pair, edge_index: Graph | Tensor, edge_weight: Tensor | None = None
     ) -> Tensor:
         r"""Runs the layer; the arguments are those of :meth:`GCNConv.forward`."""
-        graph = as_graph(graph, x, edge_weight)
+        graph = as_graph(edge_index, x, edge_weight)
         nodes = square_features(x, self.in_channels, graph, "MaskedGCNConv")
         if graph.weight is not None and graph.weight.dim() == 2:
             raise ValueError("Masked GCN takes one weight per edge (got weights per head)")

@@ -16,7 +16,7 @@ from torch.nn.functional import elu, relu
 from meanmax.graph import Graph
 from meanmax.graph.views import RowsGraph, with_sources
 from meanmax.nn.cat import CATConv, StructuralEmbedding, fit_structure, structure_loss
-from meanmax.nn.conv import Neighbourhood, as_graph
+from meanmax.nn.conv import LayerAggregation, as_graph
 from meanmax.nn.gat import GATConv
 from meanmax.nn.gcn import GCNConv
 from meanmax.nn.gin import GINConv
@@ -143,7 +143,7 @@ class NodeModel(LayerStack):
 
     Args:
         layers (sequence): The layers.
-        skips (sequence): The module beside each layer, or :obj:`None`.
+        skips (sequence): The skip connection of each layer, or :obj:`None`.
         norms (sequence): The norm after each hidden layer, or :obj:`None`.
         activation (str): The activation of hidden layers.
         dropout (float): Dropout of each layer's input.
@@ -228,7 +228,7 @@ class NodeModel(LayerStack):
         """
         found: dict[str, Tensor] = {}
 
-        def measure(index: int, module: Neighbourhood, args: tuple[Any, ...], _: Tensor) -> None:
+        def measure(index: int, module: LayerAggregation, args: tuple[Any, ...], _: Tensor) -> None:
             found[f"layers.{index}"] = module.maxness(*args)
 
         hooks = [
@@ -259,10 +259,10 @@ class NodeModel(LayerStack):
             return None
         return self.structure_weight * structure_loss(self.structure(graph), graph)
 
-    def aggregation_of(self, layer: Module) -> Neighbourhood:
+    def aggregation_of(self, layer: Module) -> LayerAggregation:
         r"""The aggregation of a layer."""
         found = layer.aggr
-        assert isinstance(found, Neighbourhood)
+        assert isinstance(found, LayerAggregation)
         return found
 
     def _needs(self) -> tuple[Needs, ...] | None:
@@ -297,10 +297,10 @@ class NodeModel(LayerStack):
             if not self.drops_input:
                 h = dropout(h, self.dropout, self.training)
             if stage is None:
-                out = self.add_skip(index, layer(h, graph, *extra), h)
+                out = self.add_skip(index, layer(h, graph, **extra), h)
             else:
-                beside = (every.index_select(0, stage.nodes) for every in extra)
-                out = self.add_skip(index, layer(h, stage.graph, *beside), h)
+                part = {name: rows.index_select(0, stage.nodes) for name, rows in extra.items()}
+                out = self.add_skip(index, layer(h, stage.graph, **part), h)
                 out = out.index_select(0, stage.kept)
             h = self.activate(index, out)
             outs.append(h)
@@ -321,16 +321,17 @@ class NodeModel(LayerStack):
             return out
         return ACTIVATIONS[self.activation](self.norms[index](out))
 
-    def _structure_of(self, graph: Graph, given: Tensor | None) -> tuple[Tensor, ...]:
+    def _structure_of(self, graph: Graph, given: Tensor | None) -> dict[str, Tensor]:
+        r"""The argument of CAT's layers, for all nodes; nothing for other layers."""
         if not isinstance(self.layers[0], CATConv):
             if given is not None:
                 raise ValueError("'structure' is for backbone 'cat' alone: leave it out")
-            return ()
-        if given is not None:
-            return (given,)
-        if self.structure is not None:
-            return (self.structure(graph),)
-        return (fit_structure(graph, self.structure_channels),)
+            return {}
+        if given is None and self.structure is not None:
+            given = self.structure(graph)
+        elif given is None:
+            given = fit_structure(graph, self.structure_channels)
+        return {"structure": given}
 
     def extra_repr(self) -> str:
         r"""Activation and dropout."""
@@ -363,13 +364,23 @@ def evaluation_mode(model: Module) -> Iterator[None]:
         model.train(training)
 
 
+class _Module(Protocol):
+    r"""What a model has from :class:`torch.nn.Module`."""
+
+    training: bool
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]: ...
+    def train(self, mode: bool = True) -> Any: ...
+    def eval(self) -> Any: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any: ...
+
+
 @runtime_checkable
-class Trainable(Protocol):
+class Trainable(_Module, Protocol):
     r"""A model that can be trained and compared: a :class:`~meanmax.nn.NodeModel`, a
     :class:`~meanmax.nn.PyGBaseline`, or any :class:`torch.nn.Module` with these members.
     """
-
-    training: bool
 
     def __call__(
         self, x: Features, graph: GraphInput, *, structure: Tensor | None = None
@@ -401,18 +412,3 @@ class Trainable(Protocol):
 
     def reset_parameters(self) -> None:
         r"""Draws new weights."""
-
-    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        r"""See :class:`torch.nn.Module`."""
-
-    def train(self, mode: bool = True) -> Any:
-        r"""See :class:`torch.nn.Module`."""
-
-    def eval(self) -> Any:
-        r"""See :class:`torch.nn.Module`."""
-
-    def state_dict(self) -> dict[str, Any]:
-        r"""See :class:`torch.nn.Module`."""
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any:
-        r"""See :class:`torch.nn.Module`."""

@@ -83,12 +83,10 @@ class PyGBaseline(LayerStack):
     Sparse features are made dense, once, since PyG's layers take no others.
 
     Args:
-        layers (sequence): PyG's layers.
+        layers, activation, dropout: As in :class:`~meanmax.nn.NodeModel`.
         in_channels (int): Channels of the input.
-        activation (str): What hidden layers end with.
-        dropout (float): Dropout of each layer's input.
-        edges (str): Which edges layers are called with: :obj:`"normalized"`, :obj:`"looped"` or
-            :obj:`"plain"`; see :func:`~meanmax.nn.pyg_baselines.edges_of`.
+        edges (str): Which edges layers are called with; see
+            :func:`~meanmax.nn.pyg_baselines.edges_of`.
     """
 
     def __init__(

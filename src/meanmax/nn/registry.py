@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from torch.nn import BatchNorm1d, LayerNorm, Module, ReLU, Sequential
 
 from meanmax.aggr import AGGREGATIONS, LearnableAggregation
-from meanmax.names import LEARNED, aggregator_name
+from meanmax.names import LEARNED, STORED_OPTION_NAMES, aggregator_name
 from meanmax.nn.cat import CATConv, Conjunction, StructuralEmbedding
 from meanmax.nn.conv import Aggr, Order, check_positive, check_rate
 from meanmax.nn.gat import GATConv
@@ -138,7 +138,7 @@ def make_aggregator(
     if isinstance(aggr, LearnableAggregation):
         if options:
             raise ValueError(
-                f"'aggr_options' is for aggregators given by name (got {dict(options)} beside an "
+                f"'aggr_options' is for aggregators given by name (got {dict(options)} with an "
                 f"object): pass them to {type(aggr).__name__} itself"
             )
         found = {"layer": 1, "head": heads or 1, "channel": channels}[aggr.per]
@@ -158,10 +158,9 @@ def make_aggregator(
                 f"out, or choose one of {', '.join(repr(name) for name in LEARNED)}"
             )
         return "max" if name == "max" else None
-    kind, arguments = AGGREGATIONS[name], dict(options)
+    kind = AGGREGATIONS[name]
+    arguments = {STORED_OPTION_NAMES.get(key, key): value for key, value in options.items()}
     start = [arguments.pop("start")] if "start" in arguments else []  # its first argument
-    if "normalize" in arguments:  # the name in stored rows, settings files and saved models
-        arguments["form"] = arguments.pop("normalize")
     if "form" in LEARNED[name]:
         arguments.setdefault("form", form)
     per = arguments.setdefault("per", "layer" if heads is None else "head")

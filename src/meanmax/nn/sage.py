@@ -9,7 +9,7 @@ from torch.nn.functional import normalize as l2_normalize
 from torch.nn.functional import relu
 
 from meanmax.graph import Graph
-from meanmax.nn.conv import Aggr, Neighbourhood, Order, OrderedConv, with_bias
+from meanmax.nn.conv import Aggr, Channels, LayerAggregation, Order, OrderedConv, as_pair, with_bias
 from meanmax.nn.linear import Features, Linear
 
 
@@ -31,7 +31,9 @@ class SAGEConv(OrderedConv):
     the mean, and Lp lies between mean and maximum.
 
     Args:
-        in_channels, out_channels, bias: As in :class:`GCNConv`.
+        in_channels (int or tuple): Channels of the input, or those of sources and of targets; -1
+            takes them from the first input.
+        out_channels, bias: As in :class:`GCNConv`.
         aggr (str or LearnableAggregation, optional): As in :class:`GCNConv`; :obj:`None` is the
             mean. (default: :obj:`None`)
         order (str, optional): :obj:`"aggregate-first"` as in the paper, or
@@ -43,9 +45,11 @@ class SAGEConv(OrderedConv):
             (default: :obj:`False`)
     """
 
+    takes_pair = True
+
     def __init__(
         self,
-        in_channels: int,
+        in_channels: Channels,
         out_channels: int,
         *,
         aggr: Aggr = None,
@@ -56,13 +60,14 @@ class SAGEConv(OrderedConv):
         bias: bool = True,
     ) -> None:
         super().__init__(in_channels, out_channels, order)
-        if pool and in_channels == -1:
+        source, target = as_pair(self.in_channels)
+        if pool and source == -1:
             raise ValueError("pool=True needs the input channels: -1 cannot be used with it")
         self.normalize = normalize
-        self.lin = Linear(in_channels, in_channels) if pool else None
-        self.lin_l = Linear(in_channels, out_channels, bias=bias)
-        self.lin_r = Linear(in_channels, out_channels, bias=False) if root_weight else None
-        self.aggr = Neighbourhood(aggr)
+        self.lin = Linear(source, source) if pool else None
+        self.lin_l = Linear(source, out_channels, bias=bias)
+        self.lin_r = Linear(target, out_channels, bias=False) if root_weight else None
+        self.aggr = LayerAggregation(aggr)
 
     def transform(self, x: Features) -> Tensor:
         r"""The linear map of neighbours, without bias."""

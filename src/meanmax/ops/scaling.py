@@ -85,8 +85,8 @@ def recentre(xp: Any, average: Any, table: Any, spec: AggregationSpec) -> tuple[
     r"""The point that the backward pass measures means and logarithms of tilts from.
 
     The backward pass cancels means against features, and less is left to cancel if both are
-    measured from the average mean of the channel. Small powers weigh features of very different
-    size, which that would cost digits; they keep the centre.
+    measured from the average mean of the channel. For small powers this would lose precision, so
+    they keep the centre.
 
     Args:
         xp (module): :mod:`numpy` or :mod:`torch`.

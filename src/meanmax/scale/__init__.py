@@ -1,6 +1,7 @@
 r"""Graphs that do not fit: batches of nodes, inference layer by layer, and graphs on disk."""
 
 from meanmax.scale.batches import Batches, ClusterProblem, Clusters
+from meanmax.scale.collectives import Halo, Job, LaunchError, RankError, joined_job
 from meanmax.scale.distributed import (
     DistributedGraph,
     Part,
@@ -12,11 +13,10 @@ from meanmax.scale.distributed import (
     write_partition,
 )
 from meanmax.scale.edges import BatchingError, CsrEdges, FolderError, group_edges, group_nodes
-from meanmax.scale.fit import Source, exact_scores, fit_batches, fit_parts
+from meanmax.scale.fit_large import Source, exact_scores, fit_batches, fit_parts
 from meanmax.scale.folder import GraphFolder, is_graph_folder, open_folder, write_folder
 from meanmax.scale.inference import ExactSample, exact_rows, layerwise, predict_folder
 from meanmax.scale.partition import PartitionError, assign_blocks, assign_metis, edge_cut
-from meanmax.scale.ranks import Halo, Job, LaunchError, RankError, joined_job
 from meanmax.scale.sampling import NeighbourProblem, NeighbourSampler
 
 __all__ = [

@@ -164,19 +164,13 @@ class ClusterProblem(TrainingProblem):
 
     Layers normalise weights by degrees within the batch. Batches are of about equal size; those
     without training nodes are left out.
-
-    Args:
-        clusters (Clusters): The graph in parts.
-        nodes (LabeledNodes): Training nodes.
-        per_batch (int, optional): The most parts in a batch. (default: :obj:`1`)
-        draws (Draws, optional): Draws batches. (default: for this process alone)
     """
 
     samples: Sequence[Sample] = ()
-    clusters: Clusters
-    nodes: LabeledNodes
-    per_batch: int = 1
-    draws: Draws = field(default_factory=Draws)
+    clusters: Clusters  # the graph in parts
+    nodes: LabeledNodes  # training nodes
+    per_batch: int = 1  # the most parts in a batch
+    draws: Draws = field(default_factory=Draws)  # draws batches
 
     def __post_init__(self) -> None:
         if not 1 <= self.per_batch <= self.clusters.num_parts:

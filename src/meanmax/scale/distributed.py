@@ -18,6 +18,7 @@ from meanmax.graph import Graph
 from meanmax.graph.build import expand, prepare_edges
 from meanmax.graph.checks import Normalize, SelfLoops, check_options
 from meanmax.nn.linear import Features
+from meanmax.scale.collectives import Halo, Job, minimum, summed
 from meanmax.scale.edges import Array, CsrEdges, FolderError
 from meanmax.scale.folder import (
     ROLES,
@@ -28,7 +29,6 @@ from meanmax.scale.folder import (
     write_folder,
 )
 from meanmax.scale.partition import edge_cut
-from meanmax.scale.ranks import Halo, Job, minimum, summed
 from meanmax.train import LabeledNodes, Sample
 from meanmax.train.problem import Scaling
 
@@ -183,13 +183,10 @@ def write_partition(
     method: str,
 ) -> Partition:
     r"""Writes a data set as a graph folder whose nodes are grouped into parts, all at once or not
-    at all.
+    at all; see :func:`~meanmax.scale.write_folder`.
 
     Args:
-        path (Path): The folder.
-        dataset (Dataset): The data, of one graph.
-        split (Split): Which nodes train, validate and test.
-        part (Tensor): The part of every node.
+        path, dataset, split, part: The folder, and the data of one graph with its parts.
         num_parts (int): The number of parts, one for each rank.
         origin (dict): What distinguishes this partition from others.
         method (str): How the nodes were assigned.
@@ -225,12 +222,8 @@ def rank_sizes(folder: GraphFolder) -> list[dict[str, int]]:
 
 
 def distributed_graph(edges: CsrEdges, part_ptr: Array, job: Job) -> DistributedGraph:
-    r"""This rank's rows of a graph. Every rank has to call it: they agree on which rows each sends.
-
-    Args:
-        edges (CsrEdges): The graph, with nodes grouped by part.
-        part_ptr (ndarray): The first node of each part, :obj:`[num_parts + 1]`.
-        job (Job): The processes, one for each part.
+    r"""This rank's rows of a graph whose nodes are grouped by part; :obj:`part_ptr` is the first
+    node of each. Every rank has to call it: they agree on which rows each sends.
     """
     pointer = np.asarray(part_ptr)
     first, last = int(pointer[job.rank]), int(pointer[job.rank + 1])
@@ -278,12 +271,7 @@ class Part:
 
 
 def open_part(path: Path, job: Job) -> Part:
-    r"""Reads this rank's part of a partition, and no other rows.
-
-    Args:
-        path (Path): What :func:`write_partition` has written.
-        job (Job): The processes.
-    """
+    r"""Reads this rank's part of what :func:`write_partition` has written, and no other rows."""
     folder = open_folder(path)
     facts = Partition.of(folder)
     if facts.parts != job.size:

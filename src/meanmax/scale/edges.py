@@ -42,17 +42,11 @@ class RowEdges(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CsrEdges:
-    r"""Edges grouped by target, in memory or mapped from files.
+    r"""Edges grouped by target, in memory or mapped from files."""
 
-    Args:
-        rowptr (ndarray): The first edge of each node, :obj:`[num_nodes + 1]`.
-        col (ndarray): The source of each edge, :obj:`[num_edges]`.
-        weight (ndarray, optional): Weights, float32, :obj:`[num_edges]`.
-    """
-
-    rowptr: Array
-    col: Array
-    weight: Array | None = None
+    rowptr: Array  # [num_nodes + 1], the first edge of each node
+    col: Array  # [num_edges], the source of each edge
+    weight: Array | None = None  # [num_edges], float32
 
     @classmethod
     def of(cls, graph: Graph) -> CsrEdges:
@@ -130,14 +124,7 @@ class Groups(NamedTuple):
 
 
 def group_nodes(part: Tensor, num_nodes: int, num_parts: int | None = None) -> Groups:
-    r"""Groups nodes by part.
-
-    Args:
-        part (Tensor): The part of every node, :obj:`[num_nodes]`.
-        num_nodes (int): The number of nodes.
-        num_parts (int, optional): The number of parts, some of which may be empty.
-            (default: as many as :obj:`part` names)
-    """
+    r"""Groups nodes by the part of each; parts beyond those that :obj:`part` names are empty."""
     if part.shape != (num_nodes,):
         raise FolderError(
             f"'part' must hold the part of each of {num_nodes} nodes (got shape {list(part.shape)})"
@@ -187,7 +174,7 @@ class BlockGraph(Graph):
         return self._summary.mean.to(x.dtype)
 
 
-class GraphBlocks:
+class RowBlocks:
     r"""Makes views of blocks of rows, with self-loops and weights as
     :meth:`meanmax.Graph.prepared` gives them for the whole graph. It keeps five bytes for each
     node, and eight more once weights are normalised.
@@ -250,7 +237,7 @@ class GraphBlocks:
 class Block:
     r"""The rows of a graph from :obj:`first` to before :obj:`last`, which a layer prepares."""
 
-    def __init__(self, blocks: GraphBlocks, first: int, last: int, summary: RowSummary) -> None:
+    def __init__(self, blocks: RowBlocks, first: int, last: int, summary: RowSummary) -> None:
         self.first, self.last = first, last
         self.num_src = self.num_dst = blocks.edges.num_nodes
         self._blocks, self._summary = blocks, summary

@@ -19,7 +19,7 @@ from meanmax.nn import CATConv, GATConv, GINConv, MaskedGCNConv, NodeModel
 from meanmax.nn.conv import Conv
 from meanmax.nn.linear import Features, as_dense
 from meanmax.nn.model import evaluation_mode
-from meanmax.scale.edges import BatchingError, Block, CsrEdges, GraphBlocks
+from meanmax.scale.edges import BatchingError, Block, CsrEdges, RowBlocks
 from meanmax.scale.features import (
     DenseRows,
     FeatureRows,
@@ -41,7 +41,7 @@ RowFunction = Callable[[Block, Features], Tensor]
 class Passes:
     r"""Passes over all nodes, with results in scratch space."""
 
-    blocks: GraphBlocks  # makes the views of blocks
+    blocks: RowBlocks  # makes the views of blocks
     scratch: ScratchSpace  # holds results
     memory: int  # about how many bytes the arrays of one block may take
     on_rows: OnRows | None = None  # called with the number of rows after each block
@@ -137,8 +137,8 @@ def layerwise(
         model (NodeModel): The model; any backbone but CAT.
         x (Tensor, SparseFeatures or FeatureRows): Features, in memory or in files.
         graph (Graph or CsrEdges): The graph, in memory or in files.
-        memory (int, optional): About how many bytes the arrays of a block may take, beside five to
-            nine bytes for each node. (default: 1 GiB)
+        memory (int, optional): About how many bytes the arrays of a block may take, besides five
+        to     nine bytes for each node. (default: 1 GiB)
         scratch (Path, optional): A folder for hidden layers, kept in files there that are deleted
             at the end; in memory if :obj:`None`. (default: :obj:`None`)
         on_rows (callable, optional): Called with the number of rows after each block.
@@ -163,7 +163,7 @@ def run_layers(
     on_rows: OnRows | None = None,
 ) -> DenseRows:
     r"""The same with results in scratch space, which then holds the last layer's."""
-    passes = Passes(GraphBlocks(edges), scratch, memory, on_rows)
+    passes = Passes(RowBlocks(edges), scratch, memory, on_rows)
     h: FeatureRows = rows
     with evaluation_mode(model):
         for index in range(len(model.layers)):
@@ -219,14 +219,7 @@ def check_model(model: Any, rows: FeatureRows, edges: CsrEdges) -> None:
 
 class ExactSample(Sample):
     r"""Nodes to validate on, in a graph that is read from disk; see
-    :func:`~meanmax.scale.inference.layerwise`. Nothing can be learned from them.
-
-    Args:
-        rows (FeatureRows): Features of all nodes.
-        edges (CsrEdges): The graph.
-        nodes (LabeledNodes): The nodes that count.
-        memory (int, optional): Bytes that the arrays of a block may take. (default: 1 GiB)
-        scratch (Path, optional): A folder for hidden layers. (default: that of temporary files)
+    :func:`~meanmax.scale.inference.layerwise` for the options. Nothing can be learned from them.
     """
 
     def __init__(
@@ -266,16 +259,7 @@ def exact_rows(
     memory: int = MEMORY,
     scratch: Path | None = None,
 ) -> Tensor:
-    r"""The outputs of some nodes, computed layer by layer over the whole graph.
-
-    Args:
-        model (NodeModel): The model.
-        rows (FeatureRows): Features of all nodes.
-        edges (CsrEdges): The graph.
-        chosen (Tensor): The nodes, int64.
-        memory (int, optional): Bytes that the arrays of a block may take. (default: 1 GiB)
-        scratch (Path, optional): A folder for hidden layers. (default: that of temporary files)
-    """
+    r"""The outputs of the chosen nodes, computed by :func:`layerwise` over the whole graph."""
     check_model(model, rows, edges)
     with scratch_files(scratch, scratch_bytes(model, rows)) as space:
         return run_layers(model, rows, edges, space, memory).gather(chosen.numpy())
@@ -291,14 +275,8 @@ def predict_folder(
     on_rows: OnRows | None = None,
 ) -> np.ndarray:
     r"""The probability of every class, or of every label, :obj:`[num_nodes, num_classes]`, exact
-    and with bounded memory apart from the result.
-
-    Args:
-        classifier (NodeClassifier): A trained classifier.
-        folder (GraphFolder): The graph.
-        memory (int, optional): Bytes that the arrays of a block may take. (default: 1 GiB)
-        scratch (Path, optional): A folder for hidden layers. (default: the graph folder's parent)
-        on_rows (callable, optional): Called with the number of rows after each block.
+    and with bounded memory apart from the result. Options are those of :func:`layerwise`, but
+    :obj:`scratch` is by default the graph folder's parent.
     """
     found = folder.manifest.num_features
     if found != classifier.n_features_in_:

@@ -13,10 +13,10 @@ import torch
 from torch import Generator
 
 from meanmax.graph import Graph
+from meanmax.scale.collectives import Job
 from meanmax.scale.compiled import draw_edges, row_blocks
-from meanmax.scale.edges import Array, BatchingError, CsrEdges, GraphBlocks, pointer_of
+from meanmax.scale.edges import Array, BatchingError, CsrEdges, RowBlocks, pointer_of
 from meanmax.scale.features import FeatureRows
-from meanmax.scale.ranks import Job
 from meanmax.train import LabeledNodes, Sample, TrainingProblem
 
 HOP_STRIDE = 0x632BE59BD9B4E019
@@ -62,7 +62,7 @@ class NeighbourSampler:
     @cached_property
     def degree(self) -> Array:
         r"""Summed weights of every node, self-loops added."""
-        degree: Array = GraphBlocks(self.edges).degree("add").numpy()
+        degree: Array = RowBlocks(self.edges).degree("add").numpy()
         return degree
 
     def sample(self, seeds: Array, seed: int) -> SampledGraph:
@@ -138,22 +138,14 @@ def shuffled_batches(count: int, most: int, generator: Generator) -> Sequence[to
 class NeighbourProblem(TrainingProblem):
     r"""Trains on a few training nodes at a time, with newly drawn neighbours each time. The loss is
     taken over those nodes alone.
-
-    Args:
-        x (FeatureRows): Features.
-        sampler (NeighbourSampler): Draws neighbours; as many hops as the model has layers, or more.
-        nodes (LabeledNodes): Training nodes.
-        batch_size (int, optional): The most training nodes in a batch; batches are of about equal
-            size. (default: :obj:`512`)
-        draws (Draws, optional): Draws batches. (default: for this process alone)
     """
 
     samples: Sequence[Sample] = ()
     x: FeatureRows
-    sampler: NeighbourSampler
-    nodes: LabeledNodes
-    batch_size: int = 512
-    draws: Draws = field(default_factory=Draws)
+    sampler: NeighbourSampler  # of as many hops as the model has layers, or more
+    nodes: LabeledNodes  # training nodes
+    batch_size: int = 512  # the most training nodes in a batch; batches are of about equal size
+    draws: Draws = field(default_factory=Draws)  # draws batches
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:

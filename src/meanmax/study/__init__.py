@@ -1,1 +1,1 @@
-r"""Experiments: the paper's tables beside our own, and what can be concluded from them."""
+r"""Experiments: the paper's tables next to our own, and what can be concluded from them."""

@@ -29,19 +29,14 @@ class CheckpointError(RuntimeError):
 class Checkpoint:
     r"""The file that keeps the state of training, so that an interrupted run can be resumed.
 
-    Args:
-        path (Path): The file, replaced atomically each time.
-        run (str): Identifies the run; a checkpoint of any other run is refused.
-        every (float, optional): Seconds between two writes. (default: :obj:`30.0`)
-        spare (bool, optional): Whether training can do without it: it continues if the file cannot
-            be written, and starts over if the file cannot be used, which is renamed to
-            :obj:`.damaged`. (default: :obj:`False`)
+    With :obj:`spare=True` training continues if the file cannot be written, and starts over if it
+    cannot be used; it is then renamed to :obj:`.damaged`.
     """
 
-    path: Path
-    run: str
-    every: float = 30.0
-    spare: bool = False
+    path: Path  # replaced atomically each time
+    run: str  # identifies the run; a checkpoint of any other run is refused
+    every: float = 30.0  # seconds between two writes
+    spare: bool = False  # whether training can do without it
 
     def __post_init__(self) -> None:
         self._last = time.monotonic()

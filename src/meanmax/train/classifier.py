@@ -37,7 +37,7 @@ FORMAT = "meanmax.NodeClassifier/1"
 class NodeClassifier(BaseEstimator):  # type: ignore[misc]
     r"""Learns to classify the nodes of a graph from some labelled ones.
 
-    It is a scikit-learn estimator, except that methods take a graph beside the features:
+    It is a scikit-learn estimator, except that methods take a graph and its features:
     :meth:`get_params`, :meth:`set_params` and :func:`sklearn.base.clone` work, and attributes that
     are learned end in an underscore.
 
@@ -140,10 +140,6 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
             NodeClassifier(aggr='lp', lr=0.1,
                            model_options={'aggr_options': {'start': 1.05}}, scale=False,
                            schedule_options={'select': 'score'})
-
-        Args:
-            settings (Settings): The settings.
-            seed (int, optional): The seed of everything that is random. (default: :obj:`0`)
         """
         own = cls().get_params()
         model = settings.given(sorted(set(MODEL) - set(own)))
@@ -260,11 +256,8 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict_proba(self, graph: Any, x: Any) -> np.ndarray:
-        r"""The probability of every class, or of every label, :obj:`[num_nodes, num_classes]`.
-
-        Args:
-            graph (Graph, ...): The graph trained on or another one, as in :meth:`fit`.
-            x (array-like or sparse): Its features.
+        r"""The probability of every class, or of every label, :obj:`[num_nodes, num_classes]`, on
+        the graph trained on or another one; both arguments are as in :meth:`fit`.
         """
         features, graph = self._inputs(graph, x)
         with torch.no_grad():

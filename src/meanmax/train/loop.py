@@ -77,9 +77,9 @@ class Steps:
     r"""The optimizers of a model, and the steps of an epoch on a batch."""
 
     def __init__(
-        self, model: Trainable, schedule: Schedule, ranks: Communicator = SINGLE_PROCESS
+        self, model: Trainable, schedule: Schedule, communicator: Communicator = SINGLE_PROCESS
     ) -> None:
-        self.model, self.schedule, self.ranks = model, schedule, ranks
+        self.model, self.schedule, self.communicator = model, schedule, communicator
         self.weights = model.other_parameters()
         self.aggregators = [p for p in model.aggregator_parameters() if p.requires_grad]
         weights: dict[str, Any] = {"params": self.weights, "weight_decay": schedule.weight_decay}
@@ -115,13 +115,14 @@ class Steps:
         self.model.train()
         optimizer.zero_grad()
         loss = sample.nodes.loss(output(self.model, sample))
-        (value,) = self.ranks.total([float(loss.detach())])
+        (value,) = self.communicator.total([float(loss.detach())])
         _check_finite("training", value)
         extra = self.model.extra_loss(sample.graph) if optimizer is self.main else None
         if not loss.requires_grad:
             return value
         (loss if extra is None else loss + extra).backward()  # type: ignore[no-untyped-call]
-        self.ranks.share_gradients([p for group in optimizer.param_groups for p in group["params"]])
+        moved = [p for group in optimizer.param_groups for p in group["params"]]
+        self.communicator.share_gradients(moved)
         clip = self.schedule.aggregator_clip
         moves_aggregators = self.side is None or optimizer is self.side
         # A baseline has nothing to clip, and PyTorch refuses an empty list.
@@ -174,7 +175,7 @@ def train(
     schedule: Schedule,
     on_epoch: OnEpoch | None = None,
     checkpoint: Checkpoint | None = None,
-    ranks: Communicator = SINGLE_PROCESS,
+    communicator: Communicator = SINGLE_PROCESS,
 ) -> History:
     r"""Trains a model in place. It ends with the weights of the epoch that is best on validation
     nodes, or of the last epoch if there are none.
@@ -189,19 +190,20 @@ def train(
         on_epoch (callable, optional): Called after each epoch with its number and the history.
         checkpoint (Checkpoint, optional): The file that keeps the state; training resumes from it
             if it exists.
-        ranks (Communicator, optional): The processes that train together. (default: this one alone)
+        communicator (Communicator, optional): The processes that train together.
+            (default: this one alone)
     """
-    run = _Run(model, problem, schedule, ranks)
+    run = _Run(model, problem, schedule, communicator)
     if checkpoint is not None:
         run.restore(checkpoint)
     start = time.perf_counter() - run.history.seconds
-    while run.history.epochs < schedule.epochs and not run.selection.exhausted:
+    while run.history.epochs < schedule.epochs and not run.early_stopping.exhausted:
         run.epoch()
         run.history.seconds = time.perf_counter() - start
         if on_epoch is not None:
             on_epoch(run.history.epochs - 1, run.history)
-        if checkpoint is not None and ranks.agree(checkpoint.is_due()):
-            ranks.write(checkpoint, run.state())
+        if checkpoint is not None and communicator.agree(checkpoint.is_due()):
+            communicator.write(checkpoint, run.state())
     if run.best is not None:
         model.load_state_dict(run.best)
     model.eval()
@@ -212,13 +214,18 @@ class _Run:
     r"""A training whose state can be saved and restored."""
 
     def __init__(
-        self, model: Trainable, problem: TrainingProblem, schedule: Schedule, ranks: Communicator
+        self,
+        model: Trainable,
+        problem: TrainingProblem,
+        schedule: Schedule,
+        communicator: Communicator,
     ) -> None:
         if schedule.aggregator_loss == "val" and problem.val is None:
             raise ValueError("aggregator_loss='val' needs validation nodes (got none)")
-        self.model, self.problem, self.ranks = model, restrict_to_field(problem, model), ranks
-        self.steps = Steps(model, schedule, ranks)
-        self.selection = EarlyStopping(schedule.select, schedule.patience)
+        self.model, self.problem = model, restrict_to_field(problem, model)
+        self.communicator = communicator
+        self.steps = Steps(model, schedule, communicator)
+        self.early_stopping = EarlyStopping(schedule.select, schedule.patience)
         self.history = History()
         self.best: dict[str, torch.Tensor] | None = None
 
@@ -231,11 +238,11 @@ class _Run:
         if val is None:
             history.best_epoch = history.epochs - 1
             return
-        loss, score = evaluate(self.model, val, self.ranks)
+        loss, score = evaluate(self.model, val, self.communicator)
         _check_finite("validation", loss)
         history.val_loss.append(loss)
         history.val_score.append(score)
-        if self.selection.keeps(loss, score):
+        if self.early_stopping.keeps(loss, score):
             history.best_epoch = history.epochs - 1
             state = self.model.state_dict()
             self.best = {name: value.detach().clone() for name, value in state.items()}
@@ -244,21 +251,21 @@ class _Run:
         return {
             "model": self.model.state_dict(),
             "steps": [optimizer.state_dict() for optimizer in self.steps.optimizers],
-            "selection": asdict(self.selection),
+            "selection": asdict(self.early_stopping),
             "history": asdict(self.history),
             "best": self.best,
             "generator": torch.get_rng_state(),
         }
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        state = self.ranks.read(checkpoint)
+        state = self.communicator.read(checkpoint)
         if state is None:
             return
         try:
             self.model.load_state_dict(state["model"])
             for optimizer, own in zip(self.steps.optimizers, state["steps"], strict=True):
                 optimizer.load_state_dict(own)
-            self.selection = EarlyStopping(**state["selection"])
+            self.early_stopping = EarlyStopping(**state["selection"])
             self.history = History(**state["history"])
             self.best = state["best"]
             torch.set_rng_state(state["generator"])
@@ -271,10 +278,11 @@ class _Run:
 
 @torch.no_grad()
 def evaluate(
-    model: Trainable, sample: Sample, ranks: Communicator = SINGLE_PROCESS
+    model: Trainable, sample: Sample, communicator: Communicator = SINGLE_PROCESS
 ) -> tuple[float, float]:
     r"""The loss and the score on the nodes of a sample, without dropout."""
     model.eval()
     out = output(model, sample)
-    loss, hits, out_of = ranks.total([float(sample.nodes.loss(out)), *sample.nodes.hits(out)])
+    found = float(sample.nodes.loss(out)), *sample.nodes.hits(out)
+    loss, hits, out_of = communicator.total(found)
     return loss, score_of(hits, out_of)

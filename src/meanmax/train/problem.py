@@ -20,18 +20,11 @@ from meanmax.nn.model import Field
 
 @dataclass(frozen=True, eq=False)
 class LabeledNodes:
-    r"""Nodes with their targets.
+    r"""Nodes with their targets. The losses of all parts add up to the mean."""
 
-    Args:
-        index (Tensor): The nodes, int64.
-        target (Tensor): Classes, int64, or 0/1 for each label, float; one row for each node.
-        total (int, optional): The number of nodes of all parts, if these are one part of several:
-            the losses of all parts add up to the mean. (default: these nodes)
-    """
-
-    index: Tensor
-    target: Tensor
-    total: int | None = None
+    index: Tensor  # the nodes, int64
+    target: Tensor  # classes, int64, or 0/1 for each label, float; one row for each node
+    total: int | None = None  # the number of nodes of all parts, if these are one of several
 
     def loss(self, out: Tensor) -> Tensor:
         r"""Cross-entropy of classes, or binary cross-entropy of labels."""
@@ -76,20 +69,12 @@ def _label_hits(found: Tensor, true: Tensor) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    r"""A graph with features, and the nodes of which the loss is taken.
-
-    Args:
-        x (Tensor or SparseFeatures): Features.
-        graph (Graph): The graph, or a batch.
-        nodes (LabeledNodes): The nodes of the loss.
-        structure (Tensor, optional): CAT's structural embeddings, if they are fitted to the graph.
-            (default: :obj:`None`)
-    """
+    r"""A graph with features, and the nodes of which the loss is taken."""
 
     x: Features
-    graph: Graph
+    graph: Graph  # one graph, or a batch
     nodes: LabeledNodes
-    structure: Tensor | None = None
+    structure: Tensor | None = None  # CAT's embeddings, if they are fitted to the graph
 
     def output(self, model: Trainable) -> Tensor:
         r"""The model's output for every node."""
@@ -100,17 +85,11 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class TrainingProblem:
-    r"""Samples to learn from and one to validate on.
+    r"""Samples to learn from and one to validate on."""
 
-    Args:
-        samples (sequence): One sample, or several of which each epoch draws new batches.
-        val (Sample, optional): Validation nodes.
-        batch_graphs (int, optional): Samples per batch. (default: :obj:`2`)
-    """
-
-    samples: Sequence[Sample]
+    samples: Sequence[Sample]  # one, or several of which each epoch draws new batches
     val: Sample | None = None
-    batch_graphs: int = 2
+    batch_graphs: int = 2  # samples per batch
 
     def batches(self) -> Iterator[Sample]:
         r"""The batches of one epoch, in an order drawn from PyTorch's generator."""

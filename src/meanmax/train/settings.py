@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from meanmax.names import LEARNED, PYG_BASELINES
+from meanmax.names import LEARNED, PYG_BASELINES, STORED_OPTION_NAMES
 from meanmax.train.schedule import Schedule
 
 if TYPE_CHECKING:  # stored rows are read without loading PyTorch
@@ -98,11 +98,6 @@ class Settings:
     def from_dict(cls, backbone: str, aggr: str, given: Mapping[str, Any]) -> Settings:
         r"""Checks names and types, and drops what the method does not depend on, so that a baseline
         is the same run whatever is set for the aggregators compared with it.
-
-        Args:
-            backbone (str): The backbone.
-            aggr (str): The aggregator.
-            given (mapping): Settings by name.
         """
         found = dict(given)
         if found.get("per") == "head" and backbone not in ATTENTION:
@@ -136,14 +131,9 @@ class Settings:
     def build_model(
         self, in_channels: int, out_channels: int, *, num_nodes: int | None, graph: Graph
     ) -> Trainable:
-        r"""Builds the model, with weights drawn from PyTorch's generator.
-
-        Args:
-            in_channels (int): The number of features.
-            out_channels (int): The number of classes or labels.
-            num_nodes (int, optional): The nodes of the one graph that CAT is trained on;
-                :obj:`None` for several graphs.
-            graph (Graph): The first training graph, whose degrees PNA uses.
+        r"""Builds the model, with weights drawn from PyTorch's generator. CAT uses
+        :obj:`num_nodes` of the one training graph, :obj:`None` for several graphs; PNA uses the
+        degrees of :obj:`graph`, the first one.
         """
         from meanmax.nn import build_model, build_pyg_baseline
         from meanmax.nn.registry import nest_layer_options
@@ -190,7 +180,7 @@ def _matters(name: str, backbone: str, aggr: str, found: Mapping[str, Any]) -> b
         return False
     if name in AGGREGATOR:
         if name in ("normalize", "shift", "sign"):
-            return {"normalize": "form"}.get(name, name) in LEARNED.get(aggr, ())
+            return STORED_OPTION_NAMES.get(name, name) in LEARNED.get(aggr, ())
         if name == "upper" and found.get("reparam") != "sigmoid":
             return False
         return aggr in LEARNED

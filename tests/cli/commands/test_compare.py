@@ -53,7 +53,7 @@ def test_json_is_for_scripts(tmp_path):
     assert facts["lines"][1]["paired"]["n"] == 3
 
 
-def test_the_baseline_and_peers_are_compared_too(tmp_path):
+def test_the_baseline_and_pyg_baselines_are_compared_too(tmp_path):
     words = ["--splits", "2", "--jobs", "1", "--set", "epochs=4"]
     aggrs = "max,pyg-softmax,pyg-powermean,pna"
     result = run("--data", "karate", "--out", tmp_path, *words, "--aggr", aggrs, "--json")

@@ -210,7 +210,7 @@ NOTES = {
     "a gap": (NODES.replace("3,x", "3,NaN"), EDGES, None, "'NaN' as label is read as none"),
     "names": (NODES.replace("3,x", "3,z"), EDGES, None, "each of 3 labels occurs at one node"),
     "y": (NODES.replace("label", "Y"), EDGES, None, "'Y' is read as the label"),
-    "y and label": (NODES.replace("f,", "y,"), EDGES, None, "'y' beside 'label' is read as a feat"),
+    "y and label": (NODES.replace("f,", "y,"), EDGES, None, "'y' next to 'label' is read as a "),
     "no label": (
         "id,f,label,split\na,1,x,train\nb,1,y,train\nc,1,,test\n",
         EDGES,

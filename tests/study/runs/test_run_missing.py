@@ -19,9 +19,9 @@ from meanmax.study.runs.row import Result
 from meanmax.study.store.store import Store
 
 from ..made_runs import failed
-from .filling import DEATHS, POLLS, Spec, Task
+from .missing_runs_server import DEATHS, POLLS, Spec, Task
 
-PROGRAM = Path(__file__).with_name("filling.py")
+PROGRAM = Path(__file__).with_name("missing_runs_server.py")
 NUMBER = 12
 
 

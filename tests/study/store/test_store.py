@@ -188,7 +188,7 @@ def newer(path):
     [
         (overwritten, "runs.sqlite: (database disk image is malformed|file is not a database)"),
         (lambda path: path.write_text("key,status\n" * 100), "file is not a database: take it"),
-        (lambda path: path.write_bytes(b""), "is empty, but artefacts of runs are beside it"),
+        (lambda path: path.write_bytes(b""), "is empty, but artefacts of runs are next to it"),
         (foreign, "is a database, but not one of meanmax's: choose another folder"),
         (newer, "is of version 7, but this meanmax reads 1: export it with the meanmax that"),
     ],

@@ -73,7 +73,7 @@ def _setting(name: str, kind: Any, text: str) -> Callable[[options.F], options.F
 @click.option(
     "--layers",
     is_flag=True,
-    help="Time training epochs of layers beside PyG's instead, and measure their memory.",
+    help="Compare training epochs of layers with PyG's instead, and measure their memory.",
 )
 @click.option("--cold", is_flag=True, help="Also time compilation and first calls.")
 @click.option(
@@ -90,7 +90,7 @@ def _setting(name: str, kind: Any, text: str) -> Callable[[options.F], options.F
 )
 @options.as_json
 def bench(out: Path, print_json: bool, layers: bool, **settings: Any) -> None:
-    r"""Time the aggregators beside PyG's.
+    r"""Compare the speed of aggregators with PyG's.
 
     The floor is the faster of two linear products, ours and PyTorch's. All ratios are between
     medians that were measured in turns in this run.

@@ -21,7 +21,7 @@ from meanmax.study.runs.machine import revision_notes
 from meanmax.study.runs.plan import settings_text
 from meanmax.study.runs.row import Row
 from meanmax.study.stats.cells import Selected
-from meanmax.study.stats.comparison import Comparison, Line
+from meanmax.study.stats.comparison import BASELINE, Comparison, Line
 from meanmax.study.stats.comparison import compare as compare_rows
 from meanmax.study.store.exports import export_rows
 from meanmax.study.store.store import DEFAULT_STORE, reported
@@ -61,7 +61,7 @@ def compare(
     Runs that are stored in the folder are not repeated: after an interruption, the same command
     resumes.
     """
-    aggrs = aggrs if "none" in aggrs else ["none", *aggrs]
+    aggrs = aggrs if BASELINE in aggrs else [BASELINE, *aggrs]
     with options.clear_errors():
         dataset, plan = load_planned(aggrs=aggrs, **planned)
         rows = run_missing(out, checked_tasks(plan, dataset), **runs)

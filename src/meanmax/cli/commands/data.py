@@ -60,7 +60,7 @@ def list_sets(data_dir: Path | None, print_json: bool) -> None:
 @options.directed
 @options.as_json
 def show(name_or_path: str, data_dir: Path | None, directed: bool, print_json: bool) -> None:
-    r"""Show the statistics of a data set, or of your own graph, beside the paper's Table 1."""
+    r"""Show the statistics of a data set, or of your own graph, next to the paper's Table 1."""
     from meanmax.data import statistics
 
     with options.clear_errors():

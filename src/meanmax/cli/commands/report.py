@@ -24,7 +24,7 @@ def making_page(tsne: bool) -> Status:
 
 @click.command()
 @options.stored_runs
-@options.out(options.FILE, "The page, an .html file. [default: report.html beside the runs]")
+@options.out(options.FILE, "The page, an .html file. [default: report.html next to the runs]")
 @click.option("--open", "show", is_flag=True, help="Open it in a browser.")
 @options.settings_of(click.Choice(NAMES), "Only runs with this settings file. [default: all runs]")
 @click.option("--title", help="Heading of the page. [default: the data sets]")
@@ -47,7 +47,7 @@ def report(
 ) -> None:
     r"""Make a page of stored runs.
 
-    The page is one file that needs no network: tables beside the paper's, curves, differences with
+    The page is one file that needs no network: tables next to the paper's, curves, differences with
     intervals, settings and versions, the command that repeats it, and a playground.
     """
     if out is not None:

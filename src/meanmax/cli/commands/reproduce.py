@@ -82,7 +82,7 @@ def reproduce(
     print_json: bool,
     **planned: Any,
 ) -> None:
-    r"""Reproduce the paper's tables, beside the paper's numbers, and its figures.
+    r"""Reproduce the paper's tables and figures and show its numbers next to ours.
 
     Tables 2 and 3 use the same runs. Runs that are stored are not repeated: after an interruption
     the same command resumes. With --no-run the store may also be a file of exported rows.
@@ -210,7 +210,7 @@ def results_grid(tabled: Tabled, settings: str) -> Grid:
 
 
 def clusters_grid(tabled: Tabled) -> Grid:
-    r"""Our own columns beside Table 3: clusters of the hidden embedding."""
+    r"""Our own columns next to Table 3: clusters of the hidden embedding."""
     rows = [
         [cell.data, _method(cell), str(cell.n), *(f"{value:.1f}" for value in cell.extra.values())]
         for cell in tabled.cells
@@ -237,7 +237,7 @@ def claims_grid(listed: Sequence[Claim]) -> Grid:
 
 
 def counts_grid(counted: dict[str, Statistics]) -> Grid:
-    r"""Table 1: what is in the data, beside the paper's counts."""
+    r"""Table 1: what is in the data, next to the paper's counts."""
     names = ("nodes", "edges", "features", "classes")
     rows = []
     for data, facts in counted.items():

@@ -47,7 +47,7 @@ class Fanout(click.ParamType):  # type: ignore[type-arg]
     "--checkpoint/--no-checkpoint",
     "keeps_checkpoint",
     default=True,
-    help="Keep a checkpoint beside --out, from which the same command resumes after an "
+    help="Keep a checkpoint next to --out, from which the same command resumes after an "
     "interruption.",
 )
 @click.option("--checkpoint-every", type=float, default=30.0, hidden=True)

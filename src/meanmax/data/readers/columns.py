@@ -68,7 +68,7 @@ def _find_labels(table: Table, by_role: dict[str, list[str]]) -> None:
     likely = [name for name in by_role["feature"] if name.lower() in LABEL_IF_NO_OTHER]
     shown = " and ".join(map(repr, likely))
     if likely and by_role["label"]:
-        message = f"{shown} beside {_shown(by_role['label'])} is read as a feature"
+        message = f"{shown} next to {_shown(by_role['label'])} is read as a feature"
         table.diagnostics.note(message, "remove it if it reveals the label")
     elif likely:
         advice = "name another column 'label', or rename this one"

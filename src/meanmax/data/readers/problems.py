@@ -22,21 +22,13 @@ PIECE = 1 << 24
 
 @dataclass(frozen=True)
 class DataProblem:
-    r"""One thing to fix (:obj:`"error"`) or to know (:obj:`"note"`).
+    r"""One thing to fix (:obj:`"error"`) or to know (:obj:`"note"`)."""
 
-    Args:
-        severity (str): An error prevents reading the data, a note does not.
-        file (str): The name of the file.
-        line (int, optional): Its line, counted from 1; :obj:`None` in files without lines.
-        message (str): What was found.
-        advice (str): What to do.
-    """
-
-    severity: Literal["error", "note"]
+    severity: Literal["error", "note"]  # an error prevents reading the data, a note does not
     file: str
-    line: int | None
-    message: str
-    advice: str
+    line: int | None  # counted from 1; None in files without lines
+    message: str  # what was found
+    advice: str  # what to do
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"

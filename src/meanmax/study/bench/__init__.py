@@ -1,4 +1,4 @@
-r"""Times aggregators and layers beside PyG's: every number is a ratio measured in one run."""
+r"""Compares aggregators and layers with PyG's: every number is a ratio measured in one run."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from meanmax.study.bench.measure import PrivatePeak, run_child
 class LargeCase:
     r"""One aggregator on one graph folder."""
 
-    folder: str  # the graph folder; scratch files are created beside it
+    folder: str  # the graph folder; scratch files are created next to it
     aggr: str  # the aggregator, in both layers
     backbone: str = "gcn"  # the layers
     hidden: int = 32  # channels of hidden layer and output

@@ -15,6 +15,7 @@ from torch.nn import Module
 from torch.nn.functional import cross_entropy, relu
 
 from meanmax.graph import Graph, SparseFeatures
+from meanmax.names import AGGREGATORS
 from meanmax.nn import GATConv, GCNConv, build_model
 from meanmax.study.bench import BenchSettings, measure
 from meanmax.study.bench.graphs import power_law_graph
@@ -70,7 +71,7 @@ class EpochData:
 
 
 HIDDEN, HEADS, DROPOUT = 64, 8, 0.5
-AGGREGATORS = ("none", "lp", "poly", "softmax", "max")
+AGGREGATIONS = ("none", *AGGREGATORS)
 GEN_SOFTMAX, GEN_POWER = "pyg-gen-softmax", "pyg-gen-powermean"
 PYG_GAT, PYG_GCN = "pyg-gat", "pyg-gcn"
 Epoch = Callable[[], object]
@@ -160,7 +161,7 @@ def _trainees() -> list[Trainee]:
     found = []
     for backbone in ("gcn", "gat"):
         found.append(_named(backbone, "none", "first"))
-        for aggr in AGGREGATORS[1:]:
+        for aggr in AGGREGATORS:
             found += [_named(backbone, aggr, nonlinear) for nonlinear in ("first", "all")]
     softmax, power = partial(_gen, "softmax", "learn_t"), partial(_gen, "powermean", "learn_p")
     return [
@@ -182,7 +183,7 @@ SPARSE: Final[dict[str, Trainee]] = {PYG_GCN: TRAINEES[PYG_GCN]} | {
         f"gcn-{aggr}-dense",
         partial(_ours, "gcn", aggr, "first", kind == "sparse"),
     )
-    for aggr in AGGREGATORS
+    for aggr in AGGREGATIONS
     for kind in ("dense", "sparse")
 }
 r"""Sparse and dense input side by side, and PyG's GCN on dense input."""
@@ -273,7 +274,7 @@ def _row(trainee: Trainee, timing: Timing, timings: Mapping[str, Timing]) -> dic
 
 
 def layer_memory(threads: int, seed: int, shrink: int) -> list[dict[str, Any]] | None:
-    r"""Peak bytes of a forward and backward pass of every layer and aggregator, beside those of the
+    r"""Peak bytes of a forward and backward pass of every layer and aggregator, and those of the
     layer's own aggregation; :obj:`None` where the system cannot measure them. Graphs are smaller
     than their real sizes by the factor :obj:`shrink`.
     """
@@ -293,7 +294,7 @@ def measure_layers(threads: int, seed: int, shrink: int) -> list[dict[str, Any]]
         if shrink > 1:
             shape = replace(shape.shrunk(shrink), features=shape.features)
         data = EpochData(shape, seed)
-        peaks = {aggr: _peak(make, aggr, data) for aggr in AGGREGATORS}
+        peaks = {aggr: _peak(make, aggr, data) for aggr in AGGREGATIONS}
         rows += [
             {
                 "layer": name,

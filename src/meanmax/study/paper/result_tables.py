@@ -1,4 +1,4 @@
-r"""The paper's Tables 2, 3 and 4 from rows, beside its values, and which of its claims hold."""
+r"""The paper's Tables 2, 3 and 4 from rows, next to its values, and which of its claims hold."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def paper_counts(data: str) -> Counts | None:
 
 
 def name_in_paper(data: str) -> str:
-    r"""The data set of the paper that a data set is shown beside: PPI for :obj:`"ppi-go"`."""
+    r"""The data set of the paper that a data set is shown next to: PPI for :obj:`"ppi-go"`."""
     return "ppi" if data == "ppi-go" else data
 
 
@@ -108,7 +108,7 @@ SCHEMES = {
 }
 PPI = ("ppi", "ppi-go")
 PPI_GO = (
-    "ppi-go has PPI's graphs and features but rebuilt labels: the paper's numbers beside it are "
+    "ppi-go has PPI's graphs and features but rebuilt labels: the paper's numbers next to it are "
     "those of PPI, and no cell is marked."
 )
 METRIC = {2: "test_score", 3: "all_score", 4: "test_score"}

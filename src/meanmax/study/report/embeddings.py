@@ -1,6 +1,6 @@
 r"""Embeddings in the plane, their silhouette scores, and the classes of their nodes.
 
-Coordinates and scores are computed once for each run and cached beside the store.
+Coordinates and scores are computed once for each run and cached next to the store.
 """
 
 from __future__ import annotations

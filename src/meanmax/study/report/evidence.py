@@ -57,7 +57,7 @@ class Evidence:
     def of(cls, path: Path, *, tolerant: bool = False) -> Evidence:
         r"""Reads a store, or a file of rows that was exported from one.
 
-        An export has no artefacts except the curves of a Parquet file beside it: for
+        An export has no artefacts except the curves of a Parquet file next to it: for
         :obj:`rows.jsonl` this is the first of :obj:`rows.curves.parquet`,
         :obj:`rows-curves.parquet` and :obj:`curves.parquet` that exists.
         """

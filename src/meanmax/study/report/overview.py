@@ -1,4 +1,4 @@
-r"""All comparisons of a page: differences on an axis, tables beside the paper's, and sentences."""
+r"""All comparisons of a page: differences on an axis, tables next to the paper's, and sentences."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def write_report(
     **options: Any,
 ) -> Path:
     r"""Writes the page of a store's folder or of exported rows, and returns its file; without
-    :obj:`out` it is :obj:`report.html` in that folder or beside the exported file.
+    :obj:`out` it is :obj:`report.html` in that folder or next to the exported file.
 
     Loaded data sets give the points of embeddings their classes and names. Named data sets are also
     found on disk, first in :obj:`data_dir`. Further options are those of :func:`content`.

@@ -18,15 +18,7 @@ from torch import Tensor
 
 from meanmax.data import Dataset, Split
 from meanmax.nn import Trainable
-from meanmax.study.runs.machine import (
-    commit,
-    cpu_model,
-    is_idle,
-    num_threads,
-    run_ended,
-    versions,
-    was_idle,
-)
+from meanmax.study.runs import machine
 from meanmax.study.runs.plan import Task
 from meanmax.study.runs.prepared_data import load_prepared
 from meanmax.study.runs.row import Artefact, Result, Row, RunSpec, Status
@@ -51,8 +43,8 @@ def execute(task: Task, on_epoch: OnEpoch | None = None) -> Result:
     error, so one failed run does not stop the others.
     """
     try:
-        with num_threads(task.threads):
-            return _result(task, on_epoch, alone=task.alone and was_idle(task.threads))
+        with machine.num_threads(task.threads):
+            return _result(task, on_epoch, alone=task.alone and machine.was_idle(task.threads))
     except TrainingError as error:
         return Result(failed_row(task, "diverged", str(error)), {})
     except Exception as error:
@@ -60,7 +52,7 @@ def execute(task: Task, on_epoch: OnEpoch | None = None) -> Result:
         where = f"{Path(last.filename).name}:{last.lineno}"
         return Result(failed_row(task, "failed", f"{type(error).__name__}: {error} ({where})"), {})
     finally:
-        run_ended()
+        machine.run_ended()
 
 
 def failed_row(task: Task, status: Status, error: str) -> Row:
@@ -93,7 +85,7 @@ def _result(task: Task, on_epoch: OnEpoch | None, *, alone: bool) -> Result:
         best_epoch=history.best_epoch,
         epochs=history.epochs,
         seconds=round(history.seconds, 3),
-        alone=alone and is_idle(task.threads),
+        alone=alone and machine.is_idle(task.threads),
     )
     return Result(row, artefact)
 
@@ -190,9 +182,9 @@ def _facts(task: Task) -> dict[str, Any]:
         "key": task.spec.key,
         "settings_name": task.settings_name,
         "threads": task.threads,
-        "cpu": cpu_model(),
-        "versions": versions(),
-        "commit": commit(),
+        "cpu": machine.cpu_model(),
+        "versions": machine.versions(),
+        "commit": machine.commit(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 

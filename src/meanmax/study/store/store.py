@@ -1,4 +1,4 @@
-r"""The store of runs: an SQLite database of rows, and a folder of artefacts beside it.
+r"""The store of runs: an SQLite database of rows, and a folder of artefacts next to it.
 
 Rows are only ever added. A row and the release of its claim are one transaction, and its artefact
 is on disk before that; so a process that is killed at any moment loses only the runs that it was
@@ -154,7 +154,7 @@ class Store:
                 raise StoreError(f"there is no store of runs in {self.folder}: name another folder")
             if self.database.exists() and size == 0 and (self.folder / "artefacts").exists():
                 raise StoreError(
-                    f"{self.database} is empty, but artefacts of runs are beside it: take it from "
+                    f"{self.database} is empty, but artefacts of runs are next to it: take it from "
                     f"a backup, or delete it to repeat the runs"
                 )
             self.folder.mkdir(parents=True, exist_ok=True)

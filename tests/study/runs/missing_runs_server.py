@@ -1,9 +1,10 @@
-"""A server process that fills stores in forked children, which a test may kill.
+"""A server process that runs what stores miss in forked children, which a test may kill.
 
 It imports once and forks for each line of its input, because importing takes longer than the runs.
-A line holds the arguments of :func:`fill_here`; the answer is the process id of the child. Each run
-leaves a trace: a file with one line, the process id, for each time that it was started. A file
-``KEY.hold`` beside the trace keeps the run of that key waiting for as long as the file exists.
+A line holds the arguments of :func:`run_missing_here`; the answer is the process id of the child.
+Each run leaves a trace: a file with one line, the process id, for each time that it was started. A
+file ``KEY.hold`` next to the trace keeps the run of that key waiting for as long as the file
+exists.
 
 A child with ``die_at`` counts the events of the store, that is files opened, renamed and removed,
 SQL statements, runs and halves of artefacts, and kills itself right before the event of that
@@ -110,7 +111,7 @@ def run(task):
     return Result(row, {"number": Numbers(int(key))})
 
 
-def fill_here(folder, traces, jobs, number, die_at):
+def run_missing_here(folder, traces, jobs, number, die_at):
     def sleep(seconds):
         with Path(traces, POLLS).open("a") as file:
             file.write(f"{os.getpid()}\n")
@@ -135,7 +136,7 @@ if __name__ == "__main__":
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
         try:
-            fill_here(*json.loads(line))
+            run_missing_here(*json.loads(line))
         except BaseException:
             traceback.print_exc()
         sys.stderr.flush()

@@ -14,12 +14,12 @@ from meanmax.graph import Graph
 from meanmax.names import PYG_BASELINES
 from meanmax.nn.linear import Features, as_dense
 from meanmax.scale.batches import Batches
+from meanmax.scale.collectives import Job, Replicas
 from meanmax.scale.distributed import Part
 from meanmax.scale.edges import PASS_BYTES, Array, BatchingError, CsrEdges
 from meanmax.scale.features import FeatureRows, ScaledRows, SparseRows, row_ranges, rows_of
 from meanmax.scale.folder import ROLES, GraphFolder
 from meanmax.scale.inference import MEMORY, ExactSample, exact_rows
-from meanmax.scale.ranks import Job, Replicas
 from meanmax.scale.sampling import Draws
 from meanmax.train import (
     Checkpoint,
@@ -178,10 +178,6 @@ def fit_batches(
 def exact_scores(classifier: NodeClassifier, source: Source) -> dict[str, float | None]:
     r"""The scores on training, validation and test nodes, in :math:`[0, 1]`, from one exact
     inference; :obj:`None` where there are no nodes.
-
-    Args:
-        classifier (NodeClassifier): The trained classifier.
-        source (Source): The graph, with the classes that it was trained on.
     """
     x = source.scaled(classifier.scaling_ if classifier.fitted_params_["scale"] else None)
     sets = [getattr(source.split, role) for role in ROLES]
@@ -211,12 +207,9 @@ def fit_parts(
     whole graph, up to rounding and up to dropout, which every rank draws for its own nodes.
 
     Args:
-        classifier (NodeClassifier): The classifier; afterwards it is fitted.
+        classifier, on_epoch, checkpoint: As in :func:`fit_batches`; the first rank writes.
         part (Part): This rank's part.
         job (Job): The ranks.
-        on_epoch (callable, optional): Called after each epoch. (default: :obj:`None`)
-        checkpoint (Checkpoint, optional): The file in which the first rank keeps the state of
-            training, from which an interrupted run is resumed. (default: :obj:`None`)
 
     Returns:
         The scores on all training, validation and test nodes, in :math:`[0, 1]`; :obj:`None` where

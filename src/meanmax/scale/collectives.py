@@ -1,4 +1,4 @@
-r"""The processes of a job that :obj:`torchrun` has started, and what they exchange."""
+r"""The processes of a job that :obj:`torchrun` has started, and their collective operations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RankError(RuntimeError):
 
 
 @contextmanager
-def peers_needed() -> Iterator[None]:
+def collective_errors() -> Iterator[None]:
     r"""Around a collective operation: its failure becomes a :class:`RankError`."""
     try:
         yield
@@ -82,14 +82,14 @@ class Job:
     def agree(self, decision: bool) -> bool:
         r"""The decision of the first process."""
         flag = torch.tensor([float(decision)])
-        with peers_needed():
+        with collective_errors():
             dist.broadcast(flag, 0, group=self.group)
         return bool(flag)
 
     def write(self, checkpoint: Checkpoint, state: dict[str, Any]) -> None:
         r"""The first process writes the common state, and the generators of all processes."""
         states = [torch.empty_like(state["generator"]) for _ in range(self.size)]
-        with peers_needed():
+        with collective_errors():
             dist.all_gather(states, state["generator"], group=self.group)
         if self.is_first:
             checkpoint.write({**state, "generator": torch.stack(states)})
@@ -120,7 +120,7 @@ class Job:
     def broadcast_bytes(self, content: bytes) -> bytes:
         r"""The bytes of the first process, sent to all; those of the others are ignored."""
         size = torch.tensor([len(content)])
-        with peers_needed():
+        with collective_errors():
             dist.broadcast(size, 0, group=self.group)
             data = torch.empty(int(size), dtype=torch.uint8)
             if self.is_first:
@@ -132,7 +132,7 @@ class Job:
         r"""Waits until all processes arrive, for hours if necessary: one of them may be
         partitioning a graph.
         """
-        with peers_needed():
+        with collective_errors():
             dist.barrier()
 
 
@@ -167,7 +167,7 @@ def joined_job(backend: str | None = None) -> Iterator[Job]:
             "this has to be started by torchrun, once for each part of the graph: "
             "torchrun --nproc-per-node 2 -m meanmax train --distributed ..."
         )
-    with peers_needed():
+    with collective_errors():
         usual = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         dist.init_process_group(backend or usual, timeout=SETUP)
         group = dist.new_group(timeout=_patience())
@@ -218,7 +218,7 @@ class Halo:
         """
         counts = torch.tensor(receive_counts)
         asked = torch.empty_like(counts)
-        with peers_needed():
+        with collective_errors():
             dist.all_to_all_single(asked, counts, group=group)
             send_counts = tuple(asked.tolist())
             send = wanted.new_empty(sum(send_counts))
@@ -249,7 +249,7 @@ class Halo:
         r"""Sends rows, grouped by receiver, and fills :obj:`got` with those of the other ranks,
         grouped by sender; the counts are for each rank.
         """
-        with peers_needed():
+        with collective_errors():
             dist.all_to_all_single(got, rows, list(received), list(sent), group=self.group)
         self.traffic.rows += len(rows)
         self.traffic.bytes += rows.numel() * rows.element_size()
@@ -279,7 +279,7 @@ class _Exchange(Function):
 def summed(values: Tensor, group: dist.ProcessGroup | None) -> Tensor:
     r"""The sum over ranks, in float64 on the way, equal to the last bit on all of them."""
     total = values.detach().to(torch.float64, copy=True)
-    with peers_needed():
+    with collective_errors():
         dist.all_reduce(total, dist.ReduceOp.SUM, group=group)
     return total.to(values.dtype)
 
@@ -298,7 +298,7 @@ class _Minimum(Function):
         lowest = x.detach().amin() if x.numel() else x.new_tensor(torch.inf)
         if x.numel() and not bool(torch.isfinite(lowest)):
             raise NotFiniteError
-        with peers_needed():
+        with collective_errors():
             dist.all_reduce(lowest, dist.ReduceOp.MIN, group=group)
         lowest = torch.where(torch.isfinite(lowest), lowest, 0.0)
         ctx.group = group
