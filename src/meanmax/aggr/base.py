@@ -16,8 +16,8 @@ from meanmax.aggr.maxness import maxness
 from meanmax.aggr.parameter import Domain, Per, Reparam, Start, shape_of, start_values
 from meanmax.graph import Graph
 from meanmax.graph.checks import as_index
-from meanmax.ops.dispatch import eager
 from meanmax.ops.dropout import dropout
+from meanmax.ops.library import TracedGraph, builder
 from meanmax.ops.spec import LOWER_BOUND, PARAMETER, AggregationSpec, Sign, check_choice
 
 
@@ -49,13 +49,21 @@ def as_messages(
     out_shape = (*leading, graph.num_dst, *features)
     batch = math.prod(leading)
     if batch > 1:
-        graph = Graph.batch([graph] * batch)
+        graph = repeated(graph, batch)
         if weight is not None:
             weight = weight.repeat(batch, *[1] * (weight.dim() - 1))
     trailing = features
     if len(features) > 2:
         trailing = (math.prod(features[:-1]), features[-1])
     return Messages(x.reshape(batch * size, *trailing), graph, weight, features, out_shape)
+
+
+def repeated(graph: Graph, times: int) -> Graph:
+    r"""A batch of one graph several times."""
+    if isinstance(graph, TracedGraph):
+        sizes = times * graph.num_src, times * graph.num_dst, times * graph.num_edges
+        return graph.then(f"repeated {times}", sizes, graph.trailing)
+    return Graph.batch([graph] * times)
 
 
 def group_graph(
@@ -66,6 +74,11 @@ def group_graph(
     device: torch.device,
 ) -> Graph:
     r"""The graph from each of :obj:`size` messages to its group, by :obj:`ptr` if there is one."""
+    if torch.compiler.is_compiling() and (ptr is not None or dim_size is not None):
+        dim_size = dim_size if ptr is None else ptr.size(0) - 1
+        handle = _group_graph(index, ptr, size, dim_size, device)
+        sizes = (size, dim_size, size)
+        return TracedGraph(handle, None, "", sizes, None, torch.get_default_dtype(), device)
     each = torch.arange(size, device=device)
     if ptr is not None:
         return Graph.from_csr(as_index(ptr, "ptr"), each, num_src=size)
@@ -91,6 +104,12 @@ def group_graph(
         )
     edges = torch.stack([each.to(index.dtype), index])
     return Graph.from_edge_index(edges, num_nodes=(size, dim_size))
+
+
+_group_graph = builder(
+    "group_graph",
+    "Tensor? index, Tensor? ptr, SymInt size, SymInt dim_size, Device device",
+)(group_graph)
 
 
 class ParameterOptions(TypedDict, total=False):
@@ -255,7 +274,6 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         r"""The same as :meth:`aggregate`, without edge dropout also in training."""
         return self._formula(x, graph, self._spread(tuple(x.shape[1:])), edge_weight)
 
-    @eager
     def __call__(
         self,
         x: Tensor,

@@ -2,7 +2,7 @@ r"""The graph attention layer."""
 
 from __future__ import annotations
 
-from typing import Literal, final, overload
+from typing import Any, Literal, final, overload
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ from meanmax.nn.conv import (
 from meanmax.nn.linear import Features, Linear, fast_dropout
 from meanmax.ops import attention
 from meanmax.ops.autograd import row_totals, with_heads
+from meanmax.ops.library import STEPS, Result, TracedGraph, operation
 from meanmax.ops.scaling import NotFiniteError
 
 
@@ -44,6 +45,9 @@ def with_own_loops(graph: Graph) -> Graph:
     """
     if graph.num_src == graph.num_dst:
         return graph.prepared(None, "replace")
+    if isinstance(graph, TracedGraph):
+        most = graph.num_edges + min(graph.num_src, graph.num_dst)
+        return graph.then("own_loops", (graph.num_src, graph.num_dst, most), graph.trailing)
 
     def make() -> Graph:
         sizes = (graph.num_src, graph.num_dst)
@@ -54,7 +58,15 @@ def with_own_loops(graph: Graph) -> Graph:
     return make() if graph.has_learned_weight else graph.cached("own_loops", make)
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+STEPS["own_loops"] = lambda graph, _: with_own_loops(graph)
+
+
+def _attention(source: Tensor, _: Any, graph: Graph, *__: Any) -> Result:
+    dtype = source.dtype if source.dtype == torch.float64 else torch.float32
+    return (graph.num_edges, source.size(1)), dtype
+
+
+@operation("Tensor source, Tensor? target, Graph graph, float slope", _attention)
 def attended(source: Tensor, target: Tensor | None, graph: Graph, slope: float) -> Tensor:
     r"""Attention of every edge in CSR order, :obj:`[num_edges, heads]`; 1 in sum per target. The
     graph's weights play no part in it. Computed in float32 at least.
@@ -69,6 +81,9 @@ def attended(source: Tensor, target: Tensor | None, graph: Graph, slope: float) 
         return attention(graph.sources(source), target, graph.local, slope)
 
 
+@operation(
+    "Edges alpha, Graph graph, Edges? weight", lambda alpha, *_: (alpha.shape, alpha.dtype)
+)
 def reweighted(alpha: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:
     r"""Attention times weights, if there are any, and 1 in sum over each target again, or 0."""
     if weight is None:
@@ -208,12 +223,21 @@ class GATConv(AttentionConv):
                 :obj:`(edge_index, alpha)`, with self-loops and grouped by target.
                 (default: :obj:`False`)
         """
+        if return_attention_weights and torch.compiler.is_compiling():
+            return self._with_attention(x, graph, edge_weight)
         graph = as_graph(graph, x, edge_weight)
         source, target = self.features(x, graph)
         sent, own = self.send_both(source, target)
         graph = self.prepare(graph)
         out, alpha = self._attend(sent, own, graph)
         return (out, (graph.edge_index, alpha)) if return_attention_weights else out
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def _with_attention(
+        self, x: Features | Pair, graph: Graph | Tensor, edge_weight: Tensor | None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        r"""Outside of compiled code, which does not know how many edges there are."""
+        return self.forward(x, graph, edge_weight, return_attention_weights=True)
 
     def send(self, x: Features) -> Features:
         r"""The transformed features of all heads, :obj:`[num_nodes, heads * out_channels]`."""
