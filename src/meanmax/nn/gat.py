@@ -81,9 +81,7 @@ def attended(source: Tensor, target: Tensor | None, graph: Graph, slope: float) 
         return attention(graph.sources(source), target, graph.local, slope)
 
 
-@operation(
-    "Edges alpha, Graph graph, Edges? weight", lambda alpha, *_: (alpha.shape, alpha.dtype)
-)
+@operation("Edges alpha, Graph graph, Edges? weight", lambda alpha, *_: (alpha.shape, alpha.dtype))
 def reweighted(alpha: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:
     r"""Attention times weights, if there are any, and 1 in sum over each target again, or 0."""
     if weight is None:
@@ -224,7 +222,9 @@ class GATConv(AttentionConv):
                 (default: :obj:`False`)
         """
         if return_attention_weights and torch.compiler.is_compiling():
-            return self._with_attention(x, graph, edge_weight)
+            found: tuple[Tensor, tuple[Tensor, Tensor]]
+            found = self._with_attention(x, graph, edge_weight)
+            return found
         graph = as_graph(graph, x, edge_weight)
         source, target = self.features(x, graph)
         sent, own = self.send_both(source, target)

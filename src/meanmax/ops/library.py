@@ -34,7 +34,6 @@ _SCHEMA = {
     "Edges": "Tensor {0}",  # values of edges, cut to those that there are
     "Edges?": "Tensor? {0}",
 }
-_WIDTH = {"Graph": 4}
 _LOOPS: dict[str, SelfLoops] = {"True": True, "False": False, "add": "add", "replace": "replace"}
 _NORMALIZE: dict[str, Normalize | None] = {"None": None, "sym": "sym", "row": "row"}
 STEPS: dict[str, Callable[..., Graph]] = {
@@ -43,7 +42,6 @@ STEPS: dict[str, Callable[..., Graph]] = {
     "prepared": lambda graph, _, normalize, loops: graph.prepared(
         _NORMALIZE[normalize], _LOOPS[loops]
     ),
-    "repeated": lambda graph, _, times: Graph.batch([graph] * int(times)),
 }
 r"""What may be done with a graph before an op computes: functions of the graph, the weights that
 go with it, and options.
@@ -87,9 +85,7 @@ class TracedGraph(Graph):
     ) -> TracedGraph:
         r"""The graph after one step more."""
         steps = f"{self.steps},{step}" if self.steps else step
-        return TracedGraph(
-            self.handle, self.own, steps, sizes, trailing, self.dtype, self.on
-        )
+        return TracedGraph(self.handle, self.own, steps, sizes, trailing, self.dtype, self.on)
 
     def prepared(
         self, normalize: Normalize | None = None, self_loops: SelfLoops = False
@@ -112,8 +108,17 @@ class TracedGraph(Graph):
         dtype = _weight_dtype(edge_weight)
         return TracedGraph(self.handle, edge_weight, "given", sizes, trailing, dtype, self.on)
 
-    @property
-    def weight(self) -> Tensor | None:  # type: ignore[override]
+    def __getattr__(self, name: str) -> Any:
+        r"""What only the graph itself knows, for functions that compiled code does not trace."""
+        if torch.compiler.is_compiling() or name.startswith("__"):
+            raise AttributeError(
+                f"compiled code does not know the '{name}' of a graph: read it in a function with "
+                f"the decorator torch.compiler.disable"
+            )
+        return getattr(resolve(self.handle, self.own, self.steps), name)
+
+    @property  # type: ignore[misc]
+    def weight(self) -> Tensor | None:
         r"""The weights in CSR order."""
         return None if self.trailing is None else _csr_weight(self)
 
@@ -207,6 +212,7 @@ def operation(
     """
     parsed = [argument.split(" ") for argument in arguments.split(", ")]
     kinds = tuple(kind for kind, _ in parsed)
+    place = kinds.index("Graph") if "Graph" in kinds else 0
     schema = ", ".join(_SCHEMA.get(kind, f"{kind} {{0}}").format(name) for kind, name in parsed)
 
     def register(function: Call) -> Call:
@@ -216,7 +222,7 @@ def operation(
 
         @wraps(function)
         def call(*args: Any) -> Any:
-            if not torch.compiler.is_compiling():
+            if not (torch.compiler.is_compiling() or isinstance(args[place], TracedGraph)):
                 return function(*args)
             if before is not None:
                 args = before(*args)
@@ -327,22 +333,20 @@ pull_back = torch.ops.meanmax.pull_back.default
 
 def _arguments(kinds: tuple[str, ...], flat: Sequence[Any]) -> list[Any]:
     r"""The arguments of the function from those of its op."""
-    found, places, place = [], [], 0
-    graph, most = None, -1
+    rest, found = iter(flat), []
+    count = most = -1
     for kind in kinds:
-        places.append(place)
-        place += _WIDTH.get(kind, 1)
-    for kind, place in zip(kinds, places, strict=True):
+        value = next(rest)
         if kind == "Graph":
-            graph, most = resolve(*flat[place : place + 3]), flat[place + 3]
-            found.append(graph)
-        else:
-            found.append(flat[place])
-    for number, kind in enumerate(kinds):
-        value = found[number]
-        if kind.startswith("Edges") and value is not None and graph is not None:
-            found[number] = value[: graph.num_edges] if len(value) == most else value
-    return found
+            value = resolve(value, next(rest), next(rest))
+            count, most = value.num_edges, next(rest)
+        found.append(value)
+    return [
+        value[:count]
+        if kind.startswith("Edges") and value is not None and len(value) == most
+        else value
+        for kind, value in zip(kinds, found, strict=True)
+    ]
 
 
 def _fit(out: Tensor, size: Sequence[int], shared: bool) -> Tensor:
