@@ -6,7 +6,7 @@ import builtins
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import SupportsFloat
+from typing import Any, SupportsFloat
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from meanmax.graph import Graph
 from meanmax.graph.checks import not_a_graph
 from meanmax.ops import AggregationSpec, neighbour_max, tilted_aggregate, weighted_sum
 from meanmax.ops.autograd import own_weight, row_totals, with_heads
-from meanmax.ops.dispatch import eager
+from meanmax.ops.library import Result, operation
 from meanmax.ops.scaling import LARGEST_FEATURE, NotFiniteError, saturate
 from meanmax.ops.spec import (
     FLOAT32,
@@ -29,8 +29,6 @@ from meanmax.ops.spec import (
 )
 
 __all__ = ["lp", "max", "mean", "polynomial", "softmax", "sum"]
-
-Rule = Callable[[Tensor, Graph, Tensor | None, str | None], Tensor]
 
 
 def sum(
@@ -46,7 +44,7 @@ def sum(
             :obj:`[num_edges]` or :obj:`[num_edges, heads]`. (default: the graph's own, or 1)
         backend (str, optional): The backend. (default: see :class:`meanmax.use_backend`)
     """
-    return _reduce(x, graph, edge_weight, backend, weighted_sum)
+    return _reduce(x, graph, edge_weight, backend, "sum")
 
 
 def mean(
@@ -56,7 +54,7 @@ def mean(
 
     It is 0 where there is no weight. The arguments are those of :func:`sum`.
     """
-    return _reduce(x, graph, edge_weight, backend, _weighted_mean)
+    return _reduce(x, graph, edge_weight, backend, "mean")
 
 
 def max(
@@ -66,7 +64,7 @@ def max(
 
     The gradient is shared evenly among ties. The arguments are those of :func:`sum`.
     """
-    return _reduce(x, graph, edge_weight, backend, neighbour_max)
+    return _reduce(x, graph, edge_weight, backend, "max")
 
 
 def lp(
@@ -203,9 +201,29 @@ def softmax(
     )
 
 
-@eager
+def _traceable(x: Tensor, *arguments: Any) -> tuple[Any, ...]:
+    r"""Arguments for compiled code, where operations take tensors and run without autocast."""
+    half = x.dtype in (torch.float16, torch.bfloat16)
+    if half and torch.is_autocast_enabled(x.device.type):
+        x = x.float()
+    given = (
+        torch.full((), one, dtype=torch.float64) if isinstance(one, int | float) else one
+        for one in arguments
+    )
+    return (x, *given)
+
+
+def _result(x: Tensor, graph: Graph, *_: Any) -> Result:
+    return (graph.num_dst, *x.shape[1:]), x.dtype
+
+
+@operation(
+    "Tensor x, Graph graph, Edges? edge_weight, str? backend, str rule",
+    _result,
+    before=_traceable,
+)
 def _reduce(
-    x: Tensor, graph: Graph, edge_weight: Tensor | None, backend: str | None, rule: Rule
+    x: Tensor, graph: Graph, edge_weight: Tensor | None, backend: str | None, rule: str
 ) -> Tensor:
     flat, heads, dtype = _as_features(x, graph)
     edge = _as_weight(edge_weight, graph, flat, heads)
@@ -213,7 +231,7 @@ def _reduce(
     wide = flat.dtype == torch.float32 and _may_overflow(z, graph, edge)
     if wide:
         z, edge = z.double(), None if edge is None else edge.double()
-    out = _without_autocast(rule, z, graph.local, edge, backend)
+    out = _without_autocast(RULES[rule], z, graph.local, edge, backend)
     return _restore(saturate(out, flat.dtype) if wide else out, x, dtype)
 
 
@@ -250,7 +268,19 @@ def _own_divisor(graph: Graph, x: Tensor) -> Tensor:
     return divisor
 
 
-@eager
+RULES: dict[str, Callable[[Tensor, Graph, Tensor | None, str | None], Tensor]] = {
+    "sum": weighted_sum,
+    "mean": _weighted_mean,
+    "max": neighbour_max,
+}
+
+
+@operation(
+    "Tensor x, Graph graph, Tensor theta, Edges? edge_weight, str kind, str form, str shift, "
+    "str sign, Tensor? mu, str? backend",
+    _result,
+    before=_traceable,
+)
 def tilted(
     x: Tensor,
     graph: Graph,

@@ -51,25 +51,43 @@ def test_reductions_in_half_precision(reduction, dtype):
         assert reduction(x, GRAPH).dtype == torch.float32
 
 
-# PyTorch looks at the gradients of tensors that it hands over at a graph break.
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
 @every_backend
 def test_compile(backend):
     def model(x, theta):
         hidden = torch.relu(x) + 1
         for form in DEFAULT_FORMS:
             hidden = form(hidden, GRAPH, theta, backend=backend) * 2
+        for reduction in (functional.sum, functional.mean, functional.max):
+            hidden = hidden + reduction(hidden, GRAPH, backend=backend)
         return hidden
 
     torch.compiler.reset()
     results = []
-    for call in (model, torch.compile(model, backend="eager")):
+    for call in (model, torch.compile(model, backend="aot_eager", fullgraph=True)):
         x, theta = normal(30, 4).requires_grad_(), torch.tensor(1.5, requires_grad=True)
         out = call(x, theta)
         out.sum().backward()
         results.append((out, x.grad, theta.grad))
     for got, want in zip(*results, strict=True):
-        assert torch.equal(got, want)
+        assert torch.allclose(got, want, rtol=1e-6, atol=1e-6)
+
+
+def test_compile_under_autocast():
+    def model(x, linear, theta):
+        out = functional.lp(x @ linear, GRAPH, theta)
+        return out, functional.max(x.bfloat16(), GRAPH)
+
+    torch.compiler.reset()
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    x, linear, theta = normal(30, 4), torch.eye(4).requires_grad_(), torch.tensor(1.5)
+    for options in ({}, {"enabled": False}):
+        with torch.autocast("cpu", dtype=torch.bfloat16, **options):
+            found, want = compiled(x, linear, theta), model(x, linear, theta)
+        for got, true in zip(found, want, strict=True):
+            assert got.dtype == true.dtype
+            assert torch.equal(got, true)
+        grads = (torch.autograd.grad(out.sum(), linear)[0] for out in (found[0], want[0]))
+        assert torch.allclose(*grads, atol=1e-6)
 
 
 @every_backend

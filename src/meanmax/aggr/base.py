@@ -18,9 +18,10 @@ from meanmax.aggr.maxness import maxness
 from meanmax.aggr.parameter import Domain, Per, Reparam, Start, shape_of, start_values
 from meanmax.graph import Graph
 from meanmax.graph.checks import as_index
+from meanmax.graph.handles import lookup
 from meanmax.names import STORED_OPTION_NAMES
-from meanmax.ops.dispatch import eager
 from meanmax.ops.dropout import dropout
+from meanmax.ops.library import TracedGraph, builder
 from meanmax.ops.spec import LOWER_BOUND, PARAMETER, AggregationSpec, Sign, check_choice
 
 
@@ -46,19 +47,28 @@ def as_messages(
 
     Leading dimensions are a batch of independent inputs, as the graphs of a batch are.
     """
-    dim = range(x.dim())[dim]
+    dim = dim % x.dim()
     leading, size, features = x.shape[:dim], x.size(dim), tuple(x.shape[dim + 1 :])
     graph = group_graph(index, ptr, size, dim_size, x.device)
     out_shape = (*leading, graph.num_dst, *features)
     batch = math.prod(leading)
     if batch > 1:
-        graph = Graph.batch([graph] * batch)
+        graph = repeated(graph, batch)
         if weight is not None:
             weight = weight.repeat(batch, *[1] * (weight.dim() - 1))
     trailing = features
     if len(features) > 2:
         trailing = (math.prod(features[:-1]), features[-1])
     return Messages(x.reshape(batch * size, *trailing), graph, weight, features, out_shape)
+
+
+def repeated(graph: Graph, times: int) -> Graph:
+    r"""A batch of one graph several times."""
+    if isinstance(graph, TracedGraph):
+        sizes = times * graph.num_src, times * graph.num_dst, times * graph.num_edges
+        handle = _repeated(graph.handle, times)
+        return TracedGraph(handle, None, "", sizes, None, graph.dtype, graph.device)
+    return Graph.batch([graph] * times)
 
 
 def group_graph(
@@ -69,6 +79,11 @@ def group_graph(
     device: torch.device,
 ) -> Graph:
     r"""The graph from each of :obj:`size` messages to its group, by :obj:`ptr` if there is one."""
+    if torch.compiler.is_compiling():
+        count = dim_size if ptr is None else ptr.size(0) - 1
+        if count is not None:
+            handle, dtype = _group_graph(index, ptr, size, count, device), torch.get_default_dtype()
+            return TracedGraph(handle, None, "", (size, count, size), None, dtype, device)
     each = torch.arange(size, device=device)
     if ptr is not None:
         return Graph.from_csr(as_index(ptr, "ptr"), each, num_src=size)
@@ -94,6 +109,15 @@ def group_graph(
         )
     edges = torch.stack([each.to(index.dtype), index])
     return Graph.from_edge_index(edges, num_nodes=(size, dim_size))
+
+
+_repeated = builder("repeated", "Tensor graph, SymInt times")(
+    lambda graph, times: repeated(lookup(graph), times)
+)
+_group_graph = builder(
+    "group_graph",
+    "Tensor? index, Tensor? ptr, SymInt size, SymInt dim_size, Device device",
+)(group_graph)
 
 
 class ParameterOptions(TypedDict, total=False):
@@ -123,6 +147,9 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         :math:`\mu`, where the formula has one, is the minimum of the messages, over all groups, for
         each element of leading batch dimensions. In a PyG mini-batch its graphs share it; a
         :class:`~meanmax.Graph` keeps one per graph.
+
+        Under :func:`torch.compile` with :obj:`fullgraph=True` give :obj:`dim_size` or :obj:`ptr`
+        (PyG's layers do), as the number of groups is not known otherwise.
 
         Inside PyG's :class:`GCNConv` and :class:`GATConv` messages arrive already multiplied
         by their weight: the tilt then acts on :math:`a z`, which is not the paper's formula. Call
@@ -258,7 +285,6 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         r"""The same as :meth:`aggregate`, without edge dropout also in training."""
         return self._formula(x, graph, self._spread(tuple(x.shape[1:])), edge_weight)
 
-    @eager
     def __call__(
         self,
         x: Tensor,

@@ -15,6 +15,7 @@ from torch_geometric.data import Data
 from meanmax.graph.build import EdgeList, Structure, build, build_from_csr, index_dtype
 from meanmax.graph.checks import Normalize, NumNodes, SelfLoops, as_weight
 from meanmax.graph.convert import edges_of_data, edges_of_networkx, edges_of_scipy, read_edge_list
+from meanmax.graph.handles import make_handle
 
 if TYPE_CHECKING:
     import networkx
@@ -105,6 +106,7 @@ class Graph:
         src_ptr (Tensor): The first source node of each graph, int64, :obj:`[num_graphs + 1]`.
         dst_ptr (Tensor): The first target node of each graph, int64, :obj:`[num_graphs + 1]`.
         cache (dict): What kernels derive from the graph; never copied with it.
+        handle (Tensor): What stands for the graph in compiled code.
     """
 
     def __init__(self, structure: Structure, weight: Tensor | None = None) -> None:
@@ -126,6 +128,7 @@ class Graph:
         self.dst_ptr: Final = structure.dst_ptr
         self.weight: Final = weight
         self.cache: Final[dict[Any, Any]] = {}
+        self.handle: Final = make_handle(self)
 
     @classmethod
     def from_edge_index(

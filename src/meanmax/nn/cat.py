@@ -21,6 +21,7 @@ from meanmax.nn.gat import AttentionConv, attended, reweighted, scores
 from meanmax.nn.linear import Features, fast_dropout
 from meanmax.ops import edge_dot, row_softmax
 from meanmax.ops.autograd import summed_weights
+from meanmax.ops.library import operation
 from meanmax.ops.spec import check_choice
 
 GAIN = 1.414
@@ -56,22 +57,33 @@ class StructuralEmbedding(Module):
         r"""The embeddings of the graph's nodes. The embeddings belong to the first graph they are
         used with; any other graph raises an error.
         """
-        key = _key(graph)
-        if int(self.graph_key[0]) == -1 and graph.num_nodes == self.weight.size(0):
-            self.graph_key.copy_(torch.tensor(key))
-        if tuple(self.graph_key.tolist()) != key:
-            raise ValueError(
-                f"this model learned structural embeddings for one graph of {self.weight.size(0)} "
-                f"nodes and has none for this graph of {graph.num_nodes}: fit them with "
-                f"meanmax.nn.fit_structure(graph, {self.weight.size(1)}) and pass them as "
-                f"'structure', to a model that was trained in that way too (num_nodes=None; for a "
-                f"NodeClassifier model_options={{'num_nodes': None}})"
-            )
+        self.graph_key.copy_(_matching_key(self.graph_key, graph, *self.weight.shape))
         return self.weight
 
     def extra_repr(self) -> str:
         r"""The sizes."""
         return f"{self.weight.size(0)}, {self.weight.size(1)}"
+
+
+@operation(
+    "Tensor known, Graph graph, SymInt num_nodes, SymInt channels",
+    lambda known, *_: (known.shape, known.dtype),
+    shared=True,
+)
+def _matching_key(known: Tensor, graph: Graph, num_nodes: int, channels: int) -> Tensor:
+    r"""The key of a graph; an error if embeddings were learned for another one."""
+    key = _key(graph)
+    if int(known[0]) == -1 and graph.num_nodes == num_nodes:
+        return torch.tensor(key)
+    if tuple(known.tolist()) != key:
+        raise ValueError(
+            f"this model learned structural embeddings for one graph of {num_nodes} "
+            f"nodes and has none for this graph of {graph.num_nodes}: fit them with "
+            f"meanmax.nn.fit_structure(graph, {channels}) and pass them as "
+            f"'structure', to a model that was trained in that way too (num_nodes=None; for a "
+            f"NodeClassifier model_options={{'num_nodes': None}})"
+        )
+    return known
 
 
 def structure_loss(structure: Tensor, graph: Graph) -> Tensor:
@@ -111,8 +123,15 @@ def fit_structure(graph: Graph, channels: int, *, seed: int = 0) -> Tensor:
         :obj:`[num_nodes, channels]`, float32.
     """
     check_positive(channels=channels)
-    graph = _checked(graph)
+    return _fitted(_checked(graph), channels, seed)
 
+
+@operation(
+    "Graph graph, SymInt channels, SymInt seed",
+    lambda graph, channels, _: ((graph.num_dst, channels), torch.float32),
+    shared=True,
+)
+def _fitted(graph: Graph, channels: int, seed: int) -> Tensor:
     def fit() -> Tensor:
         adjacency = _matrix(_without_loops(graph)[0])
         fitted = np.zeros((graph.num_nodes, channels))
@@ -293,7 +312,10 @@ class CATConv(AttentionConv):
         return f"{super().extra_repr()}, {form}"
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+@operation(
+    "Tensor structure, Graph graph",
+    lambda structure, graph: ((graph.num_edges, 1), structure.dtype),
+)
 def structural_attention(structure: Tensor, graph: Graph) -> Tensor:
     r"""Softmax over each target's edges of :math:`S_v \cdot S_u`, :obj:`[num_edges, 1]`."""
     with torch.autocast(structure.device.type, enabled=False):

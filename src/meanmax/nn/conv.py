@@ -18,6 +18,7 @@ from meanmax.aggr.maxness import maxness
 from meanmax.graph import Graph, SparseFeatures
 from meanmax.names import LEARNED, aggregator_name
 from meanmax.nn.linear import Features, LazyParameters, Linear, as_dense
+from meanmax.ops.library import from_edge_index, traced
 from meanmax.ops.spec import Form, check_choice
 
 Order: TypeAlias = Literal["transform-first", "aggregate-first"]
@@ -277,6 +278,8 @@ def as_graph(graph: Graph | Tensor, x: Features | Pair, edge_weight: Tensor | No
         if part is not None or not isinstance(x, tuple):
             check_kind(part)
     if isinstance(graph, Graph):
+        if torch.compiler.is_compiling():
+            graph = traced(graph) or graph
         return graph if edge_weight is None else graph.with_weight(edge_weight)
     if not isinstance(graph, Tensor):
         raise ValueError(
@@ -286,7 +289,7 @@ def as_graph(graph: Graph | Tensor, x: Features | Pair, edge_weight: Tensor | No
     if target is None:
         raise ValueError("an edge_index with features of sources alone has no number of targets: "
                          "pass a meanmax.Graph")  # fmt: skip
-    return Graph.from_edge_index(graph, (source.size(0), target.size(0)), edge_weight)
+    return from_edge_index(graph, (source.size(0), target.size(0)), edge_weight)
 
 
 def check_features(x: object, channels: int, nodes: int, name: str = "x") -> Features:

@@ -3,7 +3,7 @@ r"""The graph attention layer."""
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal, final, overload
+from typing import Any, Literal, final, overload
 
 import torch
 from torch import Tensor
@@ -25,6 +25,7 @@ from meanmax.nn.conv import (
 from meanmax.nn.linear import Features, Linear, fast_dropout
 from meanmax.ops import attention
 from meanmax.ops.autograd import row_totals, with_heads
+from meanmax.ops.library import STEPS, Result, TracedGraph, operation
 from meanmax.ops.scaling import NotFiniteError
 
 
@@ -46,6 +47,9 @@ def with_own_loops(graph: Graph) -> Graph:
     """
     if graph.num_src == graph.num_dst:
         return graph.prepared(None, "replace")
+    if isinstance(graph, TracedGraph):
+        most = graph.num_edges + min(graph.num_src, graph.num_dst)
+        return graph.then("own_loops", (graph.num_src, graph.num_dst, most), graph.trailing)
 
     def make() -> Graph:
         sizes = (graph.num_src, graph.num_dst)
@@ -56,7 +60,15 @@ def with_own_loops(graph: Graph) -> Graph:
     return make() if graph.has_learned_weight else graph.cached("own_loops", make)
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+STEPS["own_loops"] = lambda graph, _: with_own_loops(graph)
+
+
+def _attention(source: Tensor, _: Any, graph: Graph, *__: Any) -> Result:
+    dtype = source.dtype if source.dtype == torch.float64 else torch.float32
+    return (graph.num_edges, source.size(1)), dtype
+
+
+@operation("Tensor source, Tensor? target, Graph graph, float slope", _attention)
 def attended(source: Tensor, target: Tensor | None, graph: Graph, slope: float) -> Tensor:
     r"""Attention of every edge in CSR order, :obj:`[num_edges, heads]`; sums to 1 over each
     target's edges. Ignores the graph's weights. Computed in float32 at least.
@@ -71,6 +83,7 @@ def attended(source: Tensor, target: Tensor | None, graph: Graph, slope: float) 
         return attention(graph.sources(source), target, graph.local, slope)
 
 
+@operation("Edges alpha, Graph graph, Edges? weight", lambda alpha, *_: (alpha.shape, alpha.dtype))
 def reweighted(alpha: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:
     r"""Attention times edge weights, normalised to sum to 1 at each target (0 without weight)."""
     if weight is None:
@@ -226,6 +239,10 @@ class GATConv(AttentionConv):
                 :obj:`(edge_index, alpha)`, with self-loops and grouped by target.
                 (default: :obj:`False`)
         """
+        if return_attention_weights and torch.compiler.is_compiling():
+            found: tuple[Tensor, tuple[Tensor, Tensor]]
+            found = self._with_attention(x, edge_index, edge_weight)
+            return found
         graph = as_graph(edge_index, x, edge_weight)
         source, target = self.features(x, graph)
         sent, own = self.send_both(source, target)
@@ -243,6 +260,13 @@ class GATConv(AttentionConv):
                 f"in_channels=(-1, -1), or use SAGEConv"
             )
         return source, target
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def _with_attention(
+        self, x: Features | Pair, edge_index: Graph | Tensor, edge_weight: Tensor | None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        r"""Outside of compiled code, which does not know how many edges there are."""
+        return self.forward(x, edge_index, edge_weight, return_attention_weights=True)
 
     def send(self, x: Features) -> Features:
         r"""The transformed features of all heads, :obj:`[num_nodes, heads * out_channels]`."""

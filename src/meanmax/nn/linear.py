@@ -2,17 +2,17 @@ r"""Linear maps and dropout of features that may be sparse."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, final
 
 import torch
 from torch import Tensor
 from torch.nn import Module, Parameter, UninitializedParameter
 
-from meanmax.graph import SparseFeatures
+from meanmax.graph import Graph, SparseFeatures
 from meanmax.ops import Drop, numba_serves
 from meanmax.ops import dropout as drop
 from meanmax.ops import sparse_product as product
+from meanmax.ops.library import operation
 
 Features: TypeAlias = Tensor | SparseFeatures
 
@@ -124,15 +124,24 @@ class Linear(LazyParameters, torch.nn.Linear):
             )
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
 def sparse_product(x: SparseFeatures, weight: Tensor) -> Tensor:
     r""":math:`x W^\top` for a weight :obj:`[out_channels, in_channels]`, differentiable in it and
     in the stored values.
     """
+    if torch.compiler.is_compiling():
+        return _stored_product(x.value, x.graph, weight)
     dtype = weight.dtype if weight.dtype == torch.float64 else torch.float32
     with torch.autocast(weight.device.type, enabled=False):
         out = product(x, weight.t().to(dtype).contiguous())
     return out.to(weight.dtype)
+
+
+@operation(
+    "Tensor value, Graph graph, Tensor weight",
+    lambda _, graph, weight: ((graph.num_dst, weight.size(0)), weight.dtype),
+)
+def _stored_product(value: Tensor, graph: Graph, weight: Tensor) -> Tensor:
+    return sparse_product(SparseFeatures(graph, value), weight)
 
 
 def dropout(x: Features, rate: float, training: bool) -> Features:
@@ -141,17 +150,14 @@ def dropout(x: Features, rate: float, training: bool) -> Features:
         return x
     if isinstance(x, Tensor):
         return fast_dropout(x, rate, training)
-    if numba_serves(x.stored):
+    if not torch.compiler.is_compiling() and numba_serves(x.stored):
         return SparseFeatures(x.graph, x.value, Drop.draw(rate))
     return x.with_value(fast_dropout(x.value, rate, training))
 
 
 def fast_dropout(x: Tensor, rate: float, training: bool) -> Tensor:
     r"""Dropout of a dense tensor."""
-    return _drop(x, rate) if training and rate != 0.0 else x
-
-
-_drop: Callable[[Tensor, float], Tensor] = torch.compiler.disable(drop)  # type: ignore[no-untyped-call]
+    return drop(x, rate) if training and rate != 0.0 else x
 
 
 def as_dense(x: Features) -> Tensor:

@@ -24,6 +24,7 @@ from meanmax.nn.conv import (
 )
 from meanmax.nn.linear import Features, Linear, dropout
 from meanmax.ops.autograd import own_weight, summed_weights
+from meanmax.ops.library import operation
 
 COLUMNS = 128
 
@@ -48,6 +49,8 @@ def sparse_spread(x: SparseFeatures, graph: Graph, degree: Tensor) -> Tensor:
 
     It stays the same while features and graph do, and is cached with the graph.
     """
+    if torch.compiler.is_compiling():
+        return _stored_spread(x.value, x.graph, graph, degree)
     cached = graph.cache.get("sparse_spread")
     if cached is None or cached[0] is not x.value or cached[1] is not x.graph:
         with torch.inference_mode(False):
@@ -55,6 +58,15 @@ def sparse_spread(x: SparseFeatures, graph: Graph, degree: Tensor) -> Tensor:
         graph.cache["sparse_spread"] = cached
     found: Tensor = cached[2]
     return found
+
+
+@operation(
+    "Tensor value, Graph features, Graph graph, Tensor degree",
+    lambda value, *_: (value.shape, value.dtype),
+    shared=True,
+)
+def _stored_spread(value: Tensor, features: Graph, graph: Graph, degree: Tensor) -> Tensor:
+    return sparse_spread(SparseFeatures(features, value), graph, degree)
 
 
 @torch.no_grad()

@@ -11,6 +11,7 @@ from torch.autograd import Function
 
 from meanmax.graph import Graph
 from meanmax.ops.dispatch import select_backend
+from meanmax.ops.library import Result, TracedGraph, operation
 from meanmax.ops.reference import edge_targets, graph_minimum, reference, row_max, row_sum
 from meanmax.ops.scaling import TooExtremeError, check_origin, check_range, saturate
 from meanmax.ops.spec import AggregationSpec, precision_of
@@ -44,6 +45,11 @@ def row_totals(graph: Graph, weight: Tensor) -> Tensor:
     return weight.new_zeros(graph.num_dst, weight.size(1)).index_add(0, target, weight)
 
 
+def _totals(graph: TracedGraph) -> Result:
+    return (graph.num_dst, *(graph.trailing or (1,))), graph.dtype
+
+
+@operation("Graph graph", _totals, shared=True)
 def summed_weights(graph: Graph) -> Tensor:
     r"""The sums of each target's weights, :obj:`[num_dst, heads]`; cached if without gradient."""
     if "summed_weights" in graph.cache:

@@ -12,11 +12,9 @@ from __future__ import annotations
 import importlib
 import os
 import warnings
-from collections.abc import Callable
 from contextvars import ContextVar, Token
-from functools import cache, wraps
+from functools import cache
 from types import ModuleType
-from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -25,7 +23,6 @@ from meanmax.graph import Graph
 from meanmax.ops.spec import check_choice
 
 BACKENDS = ("auto", "numba", "torch", "reference")
-Call = TypeVar("Call", bound=Callable[..., Any])
 _ready: dict[tuple[str, str], ModuleType | None] = {}  # by name and type of device
 _chosen: ContextVar[str | None] = ContextVar("meanmax_backend", default=None)
 
@@ -37,6 +34,8 @@ class use_backend:  # noqa: N801 - used like a function
 
         with meanmax.use_backend("torch"):
             out = meanmax.functional.lp(x, graph, 2.0)
+
+    A compiled function is called inside of the block; it does not contain the block.
     """
 
     def __init__(self, name: str) -> None:
@@ -49,17 +48,6 @@ class use_backend:  # noqa: N801 - used like a function
 
     def __exit__(self, *_: object) -> None:
         _chosen.reset(self._tokens.pop())
-
-
-def eager(function: Call) -> Call:
-    r"""Keeps a function out of the graphs that :func:`torch.compile` makes."""
-    disabled: Any = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
-
-    @wraps(function)
-    def call(*args: Any, **options: Any) -> Any:
-        return (disabled if torch.compiler.is_compiling() else function)(*args, **options)
-
-    return cast(Call, call)
 
 
 def select_backend(x: Tensor, graph: Graph, name: str | None = None) -> ModuleType | None:

@@ -12,6 +12,7 @@ from torch.autograd import Function
 from meanmax.graph import SparseFeatures
 from meanmax.ops.autograd import first_order, weighted_sum
 from meanmax.ops.dispatch import numba_serves
+from meanmax.ops.library import operation
 
 
 def dropout(x: Tensor, rate: float) -> Tensor:
@@ -26,7 +27,9 @@ def dropout(x: Tensor, rate: float) -> Tensor:
         x (Tensor): Numbers in any shape.
         rate (float): The probability, in :math:`[0, 1)`.
     """
-    if not numba_serves(x):
+    if torch.compiler.is_compiling() and x.is_cpu:
+        return seeded_dropout(x, torch.randint(2**63 - 1, ()), rate)
+    if torch.compiler.is_compiling() or not numba_serves(x):
         return torch.nn.functional.dropout(x, rate)
     return Drop.draw(rate)(x)
 
@@ -52,6 +55,17 @@ class Drop:
         r"""Applies it on the CPU: the mask is numba's, whatever backend is chosen since."""
         out: Tensor = _Dropout.apply(x, self.rate, self.seed)  # type: ignore[no-untyped-call]
         return out
+
+
+@operation("Tensor x, Tensor seed, float rate", lambda x, *_: (x.shape, x.dtype))
+def seeded_dropout(x: Tensor, seed: Tensor, rate: float) -> Tensor:
+    r"""Dropout whose mask follows from a seed drawn before: compiled code draws it, so that it is
+    known where numbers are random.
+    """
+    if numba_serves(x):
+        return Drop(rate, int(seed))(x)
+    kept = torch.rand(x.shape, generator=torch.Generator().manual_seed(int(seed))) >= rate
+    return x * kept / (1 - rate)
 
 
 class _Dropout(Function):
