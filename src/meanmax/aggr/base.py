@@ -15,6 +15,7 @@ from meanmax import functional
 from meanmax.aggr.maxness import maxness
 from meanmax.aggr.parameter import Domain, Per, Reparam, Start, shape_of, start_values
 from meanmax.graph import Graph
+from meanmax.graph.build import group_messages, group_sorted
 from meanmax.graph.checks import as_index
 from meanmax.ops.dispatch import eager
 from meanmax.ops.dropout import dropout
@@ -66,9 +67,8 @@ def group_graph(
     device: torch.device,
 ) -> Graph:
     r"""The graph from each of :obj:`size` messages to its group, by :obj:`ptr` if there is one."""
-    each = torch.arange(size, device=device)
     if ptr is not None:
-        return Graph.from_csr(as_index(ptr, "ptr"), each, num_src=size)
+        return Graph(group_sorted(ptr, size))
     if index is None:
         raise ValueError("aggregation needs the groups of the messages: pass 'index' or 'ptr'")
     if index.dim() == 2 and index.size(0) == 2:
@@ -82,6 +82,9 @@ def group_graph(
         raise ValueError(
             f"'index' must hold the group of each of {size} messages (got {list(index.shape)})"
         )
+    structure = None if dim_size is None or dim_size < 0 else group_messages(index, dim_size)
+    if structure is not None:
+        return Graph(structure)
     needed = int(index.max()) + 1 if size > 0 else 0
     if dim_size is None:
         dim_size = needed
@@ -89,7 +92,7 @@ def group_graph(
         raise ValueError(
             f"Encountered invalid 'dim_size' (got '{dim_size}' but expected >= '{needed}')"
         )
-    edges = torch.stack([each.to(index.dtype), index])
+    edges = torch.stack([torch.arange(size, device=device), index.long()])
     return Graph.from_edge_index(edges, num_nodes=(size, dim_size))
 
 
