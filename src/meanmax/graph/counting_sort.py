@@ -9,14 +9,15 @@ from __future__ import annotations
 import numba
 
 
-def _compiled(function):
+def compiled(function):
+    r"""Compiles a function that runs on one thread, and keeps it on disk."""
     try:
         return numba.njit(cache=True, nogil=True)(function)
     except RuntimeError:  # no writable place for the cache: compile in every process
         return numba.njit(nogil=True)(function)
 
 
-@_compiled
+@compiled
 def group_edges(src, dst, num_src, num_dst, rowptr, col, perm):
     r"""Groups edges by target, stably.
 
@@ -44,7 +45,7 @@ def group_edges(src, dst, num_src, num_dst, rowptr, col, perm):
     return 1
 
 
-@_compiled
+@compiled
 def group_messages(group, num_groups, rowptr, perm, inverse, row):
     r"""Groups messages, stably; :obj:`row` gets the groups, :obj:`inverse` the inverse of
     :obj:`perm`. Returns as :func:`group_edges`.
@@ -70,7 +71,7 @@ def group_messages(group, num_groups, rowptr, perm, inverse, row):
     return 1
 
 
-@_compiled
+@compiled
 def transpose(ptr, index, new_ptr, group, order):
     r"""From rows to columns: the row and the position of each entry, by column."""
     _starts(index, new_ptr)
@@ -83,7 +84,7 @@ def transpose(ptr, index, new_ptr, group, order):
     _shift(new_ptr)
 
 
-@_compiled
+@compiled
 def stays_within(rowptr, col, src_ptr, dst_ptr):
     r"""Whether all edges join nodes of one graph of the batch."""
     outside = False
@@ -93,7 +94,7 @@ def stays_within(rowptr, col, src_ptr, dst_ptr):
     return not outside
 
 
-@_compiled
+@compiled
 def _starts(index, ptr):
     for v in range(len(ptr)):
         ptr[v] = 0
@@ -103,7 +104,7 @@ def _starts(index, ptr):
         ptr[v] += ptr[v - 1]
 
 
-@_compiled
+@compiled
 def _shift(ptr):
     r"""Undoes that each start was moved to the end of its group."""
     for v in range(len(ptr) - 1, 0, -1):

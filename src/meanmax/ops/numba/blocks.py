@@ -12,14 +12,16 @@ from numba import prange
 from torch import Tensor
 
 from meanmax.graph import Graph
+from meanmax.graph.counting_sort import compiled
 from meanmax.ops.autograd import own_weight
 from meanmax.ops.numba.launch import kernel
 from meanmax.ops.numba.vector_math import ZERO, U
-from meanmax.ops.scaling import sample_nodes
+from meanmax.ops.scaling import FEW_GRAPHS, SAMPLE, SMALL_SAMPLE
 from meanmax.ops.spec import precision_of
 
 Array = npt.NDArray[Any]
 NUM_BLOCKS = 64
+LEAST_COST = 512  # of a block, in edges
 ROW_COST = 4  # a row costs about as much as this many edges
 
 
@@ -28,7 +30,7 @@ def as_array(tensor: Tensor) -> Array:
     return tensor.detach().contiguous().numpy()
 
 
-def blocks_of(cost: Array, bounds: Array, number: int = NUM_BLOCKS) -> Array:
+def blocks_of(cost: Array, bounds: Array, number: int | None = None, *, row_cost: int = 0) -> Array:
     r"""Cuts rows into blocks of equal cost, none of which spans two graphs.
 
     The cut does not depend on the number of threads, and neither does anything that is summed
@@ -37,16 +39,34 @@ def blocks_of(cost: Array, bounds: Array, number: int = NUM_BLOCKS) -> Array:
     Args:
         cost (ndarray): Cumulative cost before each row, one longer than there are rows.
         bounds (ndarray): First row of each graph, one longer than there are graphs.
-        number (int, optional): How many blocks, or one more for each graph after the first.
+        number (int, optional): How many blocks, or one more for each graph after the first; if
+            :obj:`None`, :obj:`NUM_BLOCKS`, or fewer if there is little to do.
+            (default: :obj:`None`)
+        row_cost (int, optional): The cost of a row besides. (default: :obj:`0`)
 
     Returns:
         Rows :obj:`(first, last, graph)`, int64.
     """
-    goals = np.linspace(cost[0], cost[-1], number + 1)[1:-1]
-    cuts = np.unique(np.concatenate([bounds, np.searchsorted(cost, goals)]))
-    first, last = cuts[:-1], cuts[1:]
-    graph = np.searchsorted(bounds, first, side="right") - 1
-    return np.ascontiguousarray(np.stack([first, last, graph], axis=1), dtype=np.int64)
+    if number is None:
+        total = int(cost[-1]) - int(cost[0]) + row_cost * (len(cost) - 1)
+        number = max(1, min(NUM_BLOCKS, total // LEAST_COST))
+    blocks: Array = _cut(cost, row_cost, bounds, number)
+    return blocks
+
+
+def sample_of(bounds: Array) -> Array:
+    r"""What :func:`~meanmax.ops.scaling.sample_nodes` gives, without PyTorch's fixed costs."""
+    steps = _STEPS[SAMPLE if len(bounds) <= FEW_GRAPHS else SMALL_SAMPLE]
+    size = (bounds[1:] - bounds[:-1]).astype(np.float32)
+    nodes = bounds[:-1, None] + (steps * size[:, None]).astype(np.int64)
+    sample: Array = np.minimum(nodes, bounds[-1] - 1)
+    return sample
+
+
+_STEPS = {
+    count: (np.arange(count, dtype=np.float32) + np.float32(0.5)) / np.float32(count)
+    for count in (SAMPLE, SMALL_SAMPLE)
+}
 
 
 class EdgeWeights:
@@ -55,15 +75,19 @@ class EdgeWeights:
     Args:
         edge (ndarray): Weights in CSR order, :obj:`[num_edges, heads]`.
         blocks (GraphBlocks): The graph's blocks.
+        unit (bool, optional): Whether all are 1. (default: :obj:`False`)
     """
 
-    def __init__(self, edge: Array, blocks: GraphBlocks) -> None:
+    def __init__(self, edge: Array, blocks: GraphBlocks, *, unit: bool = False) -> None:
         self.edge = edge
         self._blocks = blocks
+        self._unit = unit
 
     @cached_property
     def transposed(self) -> Array:
         r"""The weights in CSC order."""
+        if self._unit:
+            return self.edge
         blocks, moved = self._blocks, np.empty_like(self.edge)
         permute_rows(blocks.source_blocks, blocks.colptr, blocks.csc_to_csr, self.edge, moved)
         return moved
@@ -74,6 +98,9 @@ class EdgeWeights:
         shift is not safe for; whether some weight needs a wider dtype.
         """
         blocks, edge, limits = self._blocks, self.edge, precision_of(self.edge)
+        if self._unit:
+            degree = blocks.rowptr[1:] - blocks.rowptr[:-1]
+            return degree.astype(edge.dtype)[:, None], np.zeros(blocks.num_dst, np.bool_), False
         total = np.empty((blocks.num_dst, edge.shape[1]), edge.dtype)
         needs_exact = np.empty(blocks.num_dst, np.bool_)
         extreme = np.zeros(len(blocks.row_blocks), np.bool_)
@@ -93,11 +120,12 @@ class GraphBlocks:
         self.rowptr, self.col = graph.rowptr.numpy(), graph.col.numpy()
         self._graph = graph
         self.src_bounds, self.dst_bounds = graph.src_ptr.numpy(), graph.dst_ptr.numpy()
-        self.row_blocks = blocks_of(_edge_cost(self.rowptr), self.dst_bounds)
-        self.node_blocks = blocks_of(np.arange(graph.num_src + 1), self.src_bounds)
+        self.row_blocks = blocks_of(self.rowptr, self.dst_bounds, row_cost=ROW_COST)
+        nodes = np.arange(graph.num_src + 1, dtype=self.rowptr.dtype)
+        self.node_blocks = blocks_of(nodes, self.src_bounds)
         # The first block of nodes of each graph.
         self.block_ptr = np.searchsorted(self.node_blocks[:, 2], np.arange(graph.num_graphs + 1))
-        self.sample = sample_nodes(graph.src_ptr).numpy()
+        self.sample = sample_of(self.src_bounds)
         self._weights: dict[torch.dtype, EdgeWeights] = {}
 
     @cached_property
@@ -118,7 +146,7 @@ class GraphBlocks:
     @cached_property
     def source_blocks(self) -> Array:
         r"""Blocks of sources of equal cost in the transposed graph."""
-        return blocks_of(_edge_cost(self.colptr), self.src_bounds)
+        return blocks_of(self.colptr, self.src_bounds, row_cost=ROW_COST)
 
     def weights(self, given: Tensor | None, dtype: torch.dtype) -> EdgeWeights:
         r"""The weights a call uses: those :obj:`given`, or the graph's own, cached."""
@@ -126,7 +154,8 @@ class GraphBlocks:
             return EdgeWeights(as_array(given.to(dtype)), self)
         if dtype not in self._weights:
             edge = own_weight(self._graph, torch.empty(0, dtype=dtype))
-            self._weights[dtype] = EdgeWeights(as_array(edge), self)
+            unit = self._graph.weight is None
+            self._weights[dtype] = EdgeWeights(as_array(edge), self, unit=unit)
         return self._weights[dtype]
 
     def per_graph(self, values: Array, blocks: Array) -> Array:
@@ -143,8 +172,30 @@ def blocks_of_graph(graph: Graph) -> GraphBlocks:
     return blocks
 
 
-def _edge_cost(pointer: Array) -> Array:
-    return pointer.astype(np.int64) + ROW_COST * np.arange(len(pointer))
+@compiled
+def _cut(cost, row_cost, bounds, number):
+    rows = len(cost) - 1
+    begin, total = np.int64(cost[0]), np.int64(cost[rows]) - np.int64(cost[0]) + row_cost * rows
+    blocks = np.empty((number + len(bounds), 3), np.int64)
+    found, goal, cut = 0, 1, 0
+    for g in range(len(bounds) - 1):
+        first, last = bounds[g], bounds[g + 1]
+        while first < last:
+            while cut <= first and goal < number:
+                # The first row with that much before it.
+                wanted, high = begin - (-goal * total) // number, rows
+                while cut < high:
+                    middle = (cut + high) // 2
+                    if cost[middle] + row_cost * middle < wanted:
+                        cut = middle + 1
+                    else:
+                        high = middle
+                goal += 1
+            end = min(cut, last) if cut > first else last
+            blocks[found, 0], blocks[found, 1], blocks[found, 2] = first, end, g
+            found += 1
+            first = end
+    return blocks[:found].copy()
 
 
 @kernel()
