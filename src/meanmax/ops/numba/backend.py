@@ -303,12 +303,12 @@ def channel_table(
         ends[0, g], ends[1, g] = graph_range(parts, block_ptr[g], block_ptr[g + 1], high, low)
         if find_origin and not softmax:
             origin[g] = ends[0, g]
-        values = np.empty(sample.shape[1], x.dtype)
-        narrow[g] = False
-        for c in range(x.shape[1]):
-            sort_sample(values, x, sample[g], c)
-            write_channel(t, c, high[c], low[c], origin[g], theta[c], values, softmax)
-            narrow[g] |= not np.isfinite(t[INV_RANGE, c])
+        values = np.empty((sample.shape[1], x.shape[1]), x.dtype)
+        for i in range(sample.shape[1]):
+            values[i] = x[sample[g, i]]
+        sort_columns(values)
+        write_centres(t, high, origin[g], theta, values, softmax)
+        narrow[g] = write_table(t, low, origin[g], theta, softmax)
 
 
 @subroutine
@@ -334,37 +334,71 @@ def graph_range(parts, first, last, high, low):
 
 
 @subroutine
-def sort_sample(values, x, nodes, c):
-    r"""Writes one channel of some nodes, ascending."""
-    for i in range(values.size):
-        z, place = x[nodes[i], c], i
-        while place > 0 and values[place - 1] > z:
-            values[place] = values[place - 1]
-            place -= 1
-        values[place] = z
+def sort_columns(values):
+    r"""Sorts each column, all of them at once: Batcher's odd-even merge sort."""
+    size, channels = values.shape
+    merged = 1
+    while merged < size:
+        step = merged
+        while step >= 1:
+            for first in range(step % merged, size - step, 2 * step):
+                for i in range(first, min(first + step, size - step)):
+                    if i // (2 * merged) == (i + step) // (2 * merged):
+                        a, b = values[i], values[i + step]
+                        for c in range(channels):
+                            below, above = a[c], b[c]
+                            a[c] = where(above < below, above, below)
+                            b[c] = where(above < below, below, above)
+            step //= 2
+        merged *= 2
 
 
 @subroutine
-def write_channel(t, c, high, low, origin, theta, values, softmax):
-    r"""Fills one column of a graph's table."""
-    size = values.size
+def write_centres(t, high, origin, theta, values, softmax):
+    r"""Writes the centre of each channel into the place of the inverse scale, which is written
+    last: the smallest features are still in the place of the centre.
+    """
+    size = values.shape[0]
     quarter, half, three = values[size // 4], values[size // 2], values[size * 3 // 4]
-    base = where(softmax, ZERO * high, origin)
-    concentrated = three - quarter < CONCENTRATED * abs(half - base)
-    steep = theta * abs(high) > STEEP if softmax else theta >= STEEP_POWER
-    centre = where(steep, high, where(concentrated, half, base))
-    spread = max(abs(high - centre), abs(low - centre))
-    exponent = split_weight(where(spread > ZERO, spread, HALF * (ONE + ZERO * high)))[1]
+    base, share = t.dtype.type(0) if softmax else origin, t.dtype.type(CONCENTRATED)
+    out = t[INV_SCALE]
+    for c in range(high.shape[0]):
+        steep = theta[c] * abs(high[c]) > STEEP if softmax else theta[c] >= STEEP_POWER
+        concentrated = three[c] - quarter[c] < share * abs(half[c] - base)
+        out[c] = where(steep, high[c], where(concentrated, half[c], base))
+
+
+@subroutine
+def write_table(t, low, origin, theta, softmax):
+    r"""Writes the other rows of a graph's table, one loop for each; returns whether some range
+    is too narrow.
+    """
+    high, centre, span, scale = t[TOP], t[INV_SCALE], t[RANGE], t[SCALE]
     # The inverse of the scale must be a normal number too.
-    largest = where(t.itemsize == 4, 126.0, 1022.0)
-    scale = power_of_two(t.dtype.type(min(max(exponent, -largest), largest)))
-    span = where(high - origin > ZERO, high - origin, ONE + ZERO * high)
-    slope = theta * scale if softmax else scale / span
-    t[TOP, c], t[CENTRE, c], t[SCALE, c], t[INV_SCALE, c] = high, centre, scale, ONE / scale
-    t[MU, c], t[RANGE, c], t[THETA, c] = origin, span, theta
-    t[STEEPNESS, c] = min(slope, t.dtype.type(np.finfo(t.dtype).max))
-    t[INV_RANGE, c] = ONE / span
-    t[INV_THETA, c] = where(theta > ZERO, ONE / theta, ONE)
+    largest = t.dtype.type(126.0 if t.itemsize == 4 else 1022.0)
+    for c in range(high.shape[0]):
+        spread = larger(abs(high[c] - centre[c]), abs(low[c] - centre[c]))
+        exponent = split_weight(where(spread > ZERO, spread, HALF * (ONE + ZERO * spread)))[1]
+        exponent = where(exponent > -largest, exponent, -largest)
+        scale[c] = power_of_two(where(exponent < largest, exponent, largest))
+    t[CENTRE] = centre
+    for c in range(high.shape[0]):
+        span[c] = where(high[c] - origin > ZERO, high[c] - origin, ONE + ZERO * origin)
+    t[MU], t[THETA] = origin, theta
+    inverse, inv_theta, slope = t[INV_SCALE], t[INV_THETA], t[STEEPNESS]
+    for c in range(high.shape[0]):
+        inverse[c] = ONE / scale[c]
+    for c in range(high.shape[0]):
+        inv_theta[c] = where(theta[c] > ZERO, ONE / theta[c], ONE)
+    most = t.dtype.type(np.finfo(t.dtype).max)
+    for c in range(high.shape[0]):
+        steepness = theta[c] * scale[c] if softmax else scale[c] / span[c]
+        slope[c] = where(steepness < most, steepness, most)
+    inverse, narrow = t[INV_RANGE], np.int32(0)
+    for c in range(high.shape[0]):
+        inverse[c] = ONE / span[c]
+        narrow += where(inverse[c] <= most, np.int32(0), np.int32(1))
+    return narrow > 0
 
 
 @kernel()
