@@ -148,6 +148,19 @@ class GraphBlocks:
         r"""Blocks of sources of equal cost in the transposed graph."""
         return blocks_of(self.colptr, self.src_bounds, row_cost=ROW_COST)
 
+    def sources_of(self, rows: Array) -> Array:
+        r"""Blocks that cover the sources of some rows: one for each source where there are few,
+        else those of all nodes.
+        """
+        first, last = self.rowptr[rows].astype(np.int64), self.rowptr[rows + 1].astype(np.int64)
+        ends = np.cumsum(last - first)
+        if ends[-1] > self.src_bounds[-1] // 8:
+            return self.node_blocks
+        edges = np.arange(ends[-1]) + np.repeat(last - ends, last - first)
+        nodes = np.unique(self.col[edges]).astype(np.int64)
+        graph = np.searchsorted(self.src_bounds, nodes, side="right") - 1
+        return np.stack([nodes, nodes + 1, graph], axis=1)
+
     def weights(self, given: Tensor | None, dtype: torch.dtype) -> EdgeWeights:
         r"""The weights a call uses: those :obj:`given`, or the graph's own, cached."""
         if given is not None:

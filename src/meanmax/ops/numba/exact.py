@@ -569,7 +569,7 @@ def exact_forward(
     blocks = blocks_of(cost, np.array([0, len(chosen)]))
     mantissa, exponent = np.empty((2, *x.shape), x.dtype)
     extend = extend_softmax if spec.kind == "softmax" else extend_power
-    extend(graph.node_blocks, x, table, mantissa, exponent)
+    extend(graph.sources_of(chosen), x, table, mantissa, exponent)
     peak, inverse, ratio, extra = np.empty((4, len(chosen), x.shape[1]), x.dtype)
     # Lp has no mean, so nothing to measure it from.
     anchor = peak if spec.kind == "lp" else np.empty_like(peak)
