@@ -316,7 +316,8 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
 
     def _spread(self, features: tuple[int, ...]) -> Tensor:
         r"""The parameter in a shape that broadcasts against one message."""
-        value = self.value
+        # A projection that changes nothing is skipped: it costs five small operations.
+        value = self.raw if self.domain.is_itself(self.raw) else self.value
         if self.per == "layer":
             return value
         if self.per == "head":

@@ -215,8 +215,8 @@ def _fast_backward(state: NumbaState, g: Array, dx: Array) -> tuple[Array, Array
 
 
 def _norm_theta(state: NumbaState, theta: Array, entropy: Array) -> Array:
-    table, blocks = state.table.astype(np.float64), state.blocks
-    p = table[0, Channel.THETA]
+    table, blocks = state.table, state.blocks
+    p = table[0, Channel.THETA].astype(np.float64)
     nodes = (theta * table[blocks.source_blocks[:, 2], Channel.RANGE]).sum(axis=0)
     rows = (entropy * table[blocks.row_blocks[:, 2], Channel.RANGE]).sum(axis=0)
     value: Array = nodes / p - rows / p**2

@@ -2,6 +2,7 @@ r"""What the kernels derive from a graph once: numpy views, blocks of work, sums
 
 from __future__ import annotations
 
+import weakref
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from meanmax.graph import Graph
 from meanmax.graph.counting_sort import compiled
-from meanmax.ops.autograd import own_weight
+from meanmax.ops.autograd import with_heads
 from meanmax.ops.numba.launch import kernel
 from meanmax.ops.numba.vector_math import ZERO, U
 from meanmax.ops.scaling import FEW_GRAPHS, SAMPLE, SMALL_SAMPLE
@@ -80,7 +81,8 @@ class EdgeWeights:
 
     def __init__(self, edge: Array, blocks: GraphBlocks, *, unit: bool = False) -> None:
         self.edge = edge
-        self._blocks = blocks
+        # Both cache the other, and a cycle of them would outlive its graph until it is collected.
+        self._blocks = weakref.proxy(blocks)
         self._unit = unit
 
     @cached_property
@@ -118,7 +120,8 @@ class GraphBlocks:
     def __init__(self, graph: Graph) -> None:
         self.num_dst = graph.num_dst
         self.rowptr, self.col = graph.rowptr.numpy(), graph.col.numpy()
-        self._graph = graph
+        # Not the graph, which caches this.
+        self._structure, self._weight = graph._structure, graph.weight
         self.src_bounds, self.dst_bounds = graph.src_ptr.numpy(), graph.dst_ptr.numpy()
         self.row_blocks = blocks_of(self.rowptr, self.dst_bounds, row_cost=ROW_COST)
         nodes = np.arange(graph.num_src + 1, dtype=self.rowptr.dtype)
@@ -131,17 +134,17 @@ class GraphBlocks:
     @cached_property
     def colptr(self) -> Array:
         r"""First edge of each source, CSC."""
-        return self._graph.colptr.numpy()
+        return self._structure.csc.colptr.numpy()
 
     @cached_property
     def row(self) -> Array:
         r"""Target of each edge in CSC order."""
-        return self._graph.row.numpy()
+        return self._structure.csc.row.numpy()
 
     @cached_property
     def csc_to_csr(self) -> Array:
         r"""The position in CSR order of each edge in CSC order."""
-        return self._graph.csc_to_csr.numpy()
+        return self._structure.csc.csc_to_csr.numpy()
 
     @cached_property
     def source_blocks(self) -> Array:
@@ -166,10 +169,14 @@ class GraphBlocks:
         if given is not None:
             return EdgeWeights(as_array(given.to(dtype)), self)
         if dtype not in self._weights:
-            edge = own_weight(self._graph, torch.empty(0, dtype=dtype))
-            unit = self._graph.weight is None
-            self._weights[dtype] = EdgeWeights(as_array(edge), self, unit=unit)
+            self._weights[dtype] = self._own_weights(dtype)
         return self._weights[dtype]
+
+    def _own_weights(self, dtype: torch.dtype) -> EdgeWeights:
+        if self._weight is None:
+            edge = torch.ones(len(self.col), 1, dtype=dtype)
+            return EdgeWeights(edge.numpy(), self, unit=True)
+        return EdgeWeights(as_array(with_heads(self._weight).to(dtype)), self)
 
     def per_graph(self, values: Array, blocks: Array) -> Array:
         r"""Sums values of :obj:`blocks` over each graph."""
