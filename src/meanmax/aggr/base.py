@@ -56,7 +56,8 @@ def as_messages(
     trailing = features
     if len(features) > 2:
         trailing = (math.prod(features[:-1]), features[-1])
-    return Messages(x.reshape(batch * size, *trailing), graph, weight, features, out_shape)
+    flat = x if not leading and trailing == features else x.reshape(batch * size, *trailing)
+    return Messages(flat, graph, weight, features, out_shape)
 
 
 def group_graph(
@@ -301,7 +302,8 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         if len(given.features) > 2 and theta.dim() > 0:
             theta = theta.expand(given.features).reshape(given.x.shape[1:])
         weight = self._dropped(given.graph, given.weight)
-        return self._formula(given.x, given.graph, theta, weight).view(given.out_shape)
+        out = self._formula(given.x, given.graph, theta, weight)
+        return out if out.shape == given.out_shape else out.view(given.out_shape)
 
     def _dropped(self, graph: Graph, weight: Tensor | None) -> Tensor | None:
         r"""Weights of which some are 0 in training, all heads of an edge together."""

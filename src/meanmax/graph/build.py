@@ -9,6 +9,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Literal, NamedTuple, TypeAlias, final
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric import EdgeIndex
@@ -303,21 +304,18 @@ def group_messages(index: Tensor, num_groups: int) -> Structure | None:
     if compiled is None:
         return None
     size = index.numel()
-    dtype = index_dtype(size, num_groups)
-    colptr, rowptr = torch.arange(size + 1, dtype=dtype), torch.empty(num_groups + 1, dtype=dtype)
-    perm, inverse, row = torch.empty(3, size, dtype=dtype)
-    out = rowptr.numpy(), perm.numpy(), inverse.numpy(), row.numpy()
-    found = compiled.group_messages(_as_array(index), num_groups, *out)
+    dtype = np.int32 if index_dtype(size, num_groups) == torch.int32 else np.int64
+    rowptr, colptr = np.empty(num_groups + 1, dtype), np.arange(size + 1, dtype=dtype)
+    perm, inverse, row = np.empty((3, size), dtype)
+    found = compiled.group_messages(_as_array(index), num_groups, rowptr, perm, inverse, row)
     if found < 0:
         return None
-    each = colptr[:-1]
-    order = perm if found else None
-    return _of_messages(
-        rowptr,
-        each if order is None else order,
-        order,
-        Csc(colptr, row, inverse if found else each),
-    )
+    ptr, starts, group = (torch.from_numpy(array) for array in (rowptr, colptr, row))
+    if not found:
+        each = torch.from_numpy(colptr[:-1])
+        return _of_messages(ptr, each, None, Csc(starts, group, each))
+    order = torch.from_numpy(perm)
+    return _of_messages(ptr, order, order, Csc(starts, group, torch.from_numpy(inverse)))
 
 
 def group_sorted(ptr: Tensor, size: int) -> Structure:
@@ -347,9 +345,10 @@ def _ranges(
         checks.check_pointer(ptr, sizes[0], "ptr")
         return ptr, ptr
     if batch is None:
-        src_ptr = torch.tensor([0, sizes[0]], device=device)
-        same = sizes[0] == sizes[1]
-        return src_ptr, src_ptr if same else torch.tensor([0, sizes[1]], device=device)
+        # Twice as fast as torch.tensor, which counts on small graphs.
+        ends = (torch.from_numpy(np.array([0, size], np.int64)) for size in sizes)
+        src_ptr, dst_ptr = ends if device.type == "cpu" else (end.to(device) for end in ends)
+        return src_ptr, dst_ptr
     same = batch[0] is batch[1] and sizes[0] == sizes[1]
     for ids, size in zip(batch[same:], sizes[same:], strict=True):
         checks.check_batch(ids, size)

@@ -12,7 +12,14 @@ from torch import Tensor
 from meanmax.graph import Graph
 from meanmax.ops.autograd import Gradients
 from meanmax.ops.numba import mean, norm, reduce
-from meanmax.ops.numba.blocks import Array, EdgeWeights, GraphBlocks, as_array, blocks_of_graph
+from meanmax.ops.numba.blocks import (
+    Array,
+    EdgeWeights,
+    GraphBlocks,
+    as_array,
+    blocks_of_graph,
+    sum_parts,
+)
 from meanmax.ops.numba.exact import ExactState, exact_forward
 from meanmax.ops.numba.launch import kernel, larger, subroutine, where
 from meanmax.ops.numba.vector_math import (
@@ -75,8 +82,8 @@ class NumbaState:
 
     def sum_theta(self, parts: Array) -> Array:
         r"""The gradient of a mean's parameter from its parts per block of sources."""
-        scale = self.table[self.blocks.source_blocks[:, 2], Channel.SCALE].astype(np.float64)
-        summed: Array = (parts * scale ** (2 if self.spec.kind == "softmax" else 1)).sum(axis=0)
+        power = 2 if self.spec.kind == "softmax" else 1
+        summed: Array = sum_parts(parts, self.blocks.source_blocks, self.table, SCALE, power)
         return summed
 
 
@@ -217,8 +224,8 @@ def _fast_backward(state: NumbaState, g: Array, dx: Array) -> tuple[Array, Array
 def _norm_theta(state: NumbaState, theta: Array, entropy: Array) -> Array:
     table, blocks = state.table, state.blocks
     p = table[0, Channel.THETA].astype(np.float64)
-    nodes = (theta * table[blocks.source_blocks[:, 2], Channel.RANGE]).sum(axis=0)
-    rows = (entropy * table[blocks.row_blocks[:, 2], Channel.RANGE]).sum(axis=0)
+    nodes = sum_parts(theta, blocks.source_blocks, table, RANGE, 1)
+    rows = sum_parts(entropy, blocks.row_blocks, table, RANGE, 1)
     value: Array = nodes / p - rows / p**2
     return value
 
@@ -234,9 +241,8 @@ def _shift_backward(state: NumbaState, g: Array) -> tuple[Array, Array]:
     norm.norm_shift_sums(
         blocks.row_blocks, g, total, state.table, spec.shift == "consistent", roots, direct
     )
-    mu = state.table[blocks.row_blocks[:, 2], Channel.MU].astype(np.float64)
     p = state.table[0, Channel.THETA].astype(np.float64)
-    return -(roots * mu).sum(axis=0) / p**2, direct
+    return -sum_parts(roots, blocks.row_blocks, state.table, MU, 1) / p**2, direct
 
 
 def _weight_backward(state: NumbaState, g: Array) -> Array:

@@ -55,21 +55,6 @@ def blocks_of(cost: Array, bounds: Array, number: int | None = None, *, row_cost
     return blocks
 
 
-def sample_of(bounds: Array) -> Array:
-    r"""What :func:`~meanmax.ops.scaling.sample_nodes` gives, without PyTorch's fixed costs."""
-    steps = _STEPS[SAMPLE if len(bounds) <= FEW_GRAPHS else SMALL_SAMPLE]
-    size = (bounds[1:] - bounds[:-1]).astype(np.float32)
-    nodes = bounds[:-1, None] + (steps * size[:, None]).astype(np.int64)
-    sample: Array = np.minimum(nodes, bounds[-1] - 1)
-    return sample
-
-
-_STEPS = {
-    count: (np.arange(count, dtype=np.float32) + np.float32(0.5)) / np.float32(count)
-    for count in (SAMPLE, SMALL_SAMPLE)
-}
-
-
 class EdgeWeights:
     r"""Edge weights, and what is derived from them when it is first needed.
 
@@ -126,9 +111,9 @@ class GraphBlocks:
         self.row_blocks = blocks_of(self.rowptr, self.dst_bounds, row_cost=ROW_COST)
         nodes = np.arange(graph.num_src + 1, dtype=self.rowptr.dtype)
         self.node_blocks = blocks_of(nodes, self.src_bounds)
-        # The first block of nodes of each graph.
-        self.block_ptr = np.searchsorted(self.node_blocks[:, 2], np.arange(graph.num_graphs + 1))
-        self.sample = sample_of(self.src_bounds)
+        count = SAMPLE if len(self.src_bounds) <= FEW_GRAPHS else SMALL_SAMPLE
+        # The first block of nodes of each graph, and a few of its nodes.
+        self.block_ptr, self.sample = _per_graph(self.node_blocks, self.src_bounds, count)
         self._weights: dict[torch.dtype, EdgeWeights] = {}
 
     @cached_property
@@ -216,6 +201,38 @@ def _cut(cost, row_cost, bounds, number):
             found += 1
             first = end
     return blocks[:found].copy()
+
+
+@compiled
+def _per_graph(blocks, bounds, count):
+    r"""The first block of each graph, and what :func:`~meanmax.ops.scaling.sample_nodes` gives,
+    without the fixed costs of its operations.
+    """
+    graphs, b = len(bounds) - 1, 0
+    first = np.empty(graphs + 1, np.int64)
+    sample = np.empty((graphs, count), np.int64)
+    for g in range(graphs):
+        while b < len(blocks) and blocks[b, 2] < g:
+            b += 1
+        first[g] = b
+        size = np.float32(bounds[g + 1] - bounds[g])
+        for i in range(count):
+            step = (np.float32(i) + np.float32(0.5)) / np.float32(count)
+            sample[g, i] = min(bounds[g] + np.int64(step * size), bounds[graphs] - 1)
+    first[graphs] = len(blocks)
+    return first, sample
+
+
+@compiled
+def sum_parts(parts, blocks, table, row, power):
+    r"""Sums parts of blocks, each times a row of its graph's table to a power, in float64."""
+    total = np.zeros(parts.shape[1], np.float64)
+    for b in range(parts.shape[0]):
+        factor = table[blocks[b, 2], row]
+        for c in range(parts.shape[1]):
+            one = np.float64(factor[c])
+            total[c] += parts[b, c] * (one * one if power == 2 else one)
+    return total
 
 
 @kernel()
