@@ -26,7 +26,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-LIBRARY = ("names", "graph", "ops", "functional", "aggr", "nn", "data", "train", "scale")
+LIBRARY = (
+    "names",
+    "kernel_cache",
+    "graph",
+    "ops",
+    "functional",
+    "aggr",
+    "nn",
+    "data",
+    "train",
+    "scale",
+)
 READERS = ROOT / "src" / "meanmax" / "data" / "readers"  # of tables, GraphML and JSON
 VARIABLE = "MEANMAX_TEST_WITHOUT_EXTRAS"
 

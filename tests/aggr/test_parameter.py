@@ -103,3 +103,14 @@ def test_a_start_tensor_is_copied():
     with torch.no_grad():
         start.fill_(9.0)
     assert aggr.p.tolist() == [1.0, 2.0] and aggr.raw.is_leaf
+
+
+@pytest.mark.parametrize("reparam", ["projected", "softplus"])
+def test_a_projection_that_changes_nothing_is_left_out(reparam):
+    aggr = LpAggregation(3.0, reparam=reparam)
+    assert aggr.domain.is_itself(aggr.raw) == (reparam == "projected")
+    assert aggr._spread((4,)).item() == pytest.approx(3.0)
+    with torch.no_grad():
+        aggr.raw.fill_(0.5)
+    assert not aggr.domain.is_itself(aggr.raw)
+    assert reparam == "softplus" or aggr._spread((4,)).item() == 1.0

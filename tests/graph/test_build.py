@@ -4,8 +4,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from meanmax import Graph
 from meanmax.graph import build
-from meanmax.graph.build import expand, index_dtype, pointer, to_csc, to_csr
+from meanmax.graph.build import (
+    expand,
+    group_messages,
+    group_sorted,
+    index_dtype,
+    pointer,
+    to_csc,
+    to_csr,
+)
 
 
 @st.composite
@@ -61,3 +70,46 @@ def test_pointer_and_expand():
 def test_index_dtype_is_narrow_where_counts_fit():
     assert index_dtype(2**31 - 1, 5) == torch.int32
     assert index_dtype(5, 2**31) == torch.int64
+
+
+NAMES = ("rowptr", "col", "perm", "colptr", "row", "csc_to_csr", "src_ptr", "dst_ptr", "edge_index")
+
+
+def assert_same(graph, other):
+    for name in NAMES:
+        one, two = getattr(graph, name), getattr(other, name)
+        assert (one is None) == (two is None), name
+        assert one is None or (torch.equal(one, two) and one.dtype == two.dtype), name
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int32, torch.int64])
+def test_without_numba_the_graph_is_the_same(ordered, dtype, monkeypatch):
+    edges = torch.randint(20, (2, 60), generator=torch.Generator().manual_seed(0)).to(dtype)
+    if ordered:
+        edges = edges[:, edges[1].argsort()]
+    batch = torch.arange(20) // 10
+    edges[0] = edges[0] % 10 + edges[1] // 10 * 10
+    given = [{}, {"batch": batch}, {"self_loops": True, "normalize": "sym"}]
+    graphs = [Graph.from_edge_index(edges, 20, **options) for options in given]
+    for graph in graphs:
+        assert graph.colptr[-1] == graph.num_edges
+    monkeypatch.setattr(build, "counting_sort", lambda: None)
+    for graph, options in zip(graphs, given, strict=True):
+        assert_same(graph, Graph.from_edge_index(edges, 20, **options))
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_groups_of_messages_are_the_graph_from_each_to_its_group(ordered):
+    index = torch.randint(7, (40,), generator=torch.Generator().manual_seed(1))
+    if ordered:
+        index = index.sort().values
+    expected = Graph.from_edge_index(torch.stack([torch.arange(40), index]), (40, 9))
+    assert_same(Graph(group_messages(index, 9)), expected)
+    if ordered:
+        assert_same(Graph(group_sorted(pointer(index, 9), 40)), expected)
+
+
+def test_no_group_is_made_of_what_is_none():
+    assert group_messages(torch.tensor([0, 3]), 3) is None
+    assert group_messages(torch.tensor([-1, 0]), 3) is None

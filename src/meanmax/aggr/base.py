@@ -17,6 +17,7 @@ from meanmax import functional
 from meanmax.aggr.maxness import maxness
 from meanmax.aggr.parameter import Domain, Per, Reparam, Start, shape_of, start_values
 from meanmax.graph import Graph
+from meanmax.graph.build import group_messages, group_sorted
 from meanmax.graph.checks import as_index
 from meanmax.graph.handles import lookup
 from meanmax.names import STORED_OPTION_NAMES
@@ -59,7 +60,8 @@ def as_messages(
     trailing = features
     if len(features) > 2:
         trailing = (math.prod(features[:-1]), features[-1])
-    return Messages(x.reshape(batch * size, *trailing), graph, weight, features, out_shape)
+    flat = x if not leading and trailing == features else x.reshape(batch * size, *trailing)
+    return Messages(flat, graph, weight, features, out_shape)
 
 
 def repeated(graph: Graph, times: int) -> Graph:
@@ -84,9 +86,8 @@ def group_graph(
         if count is not None:
             handle, dtype = _group_graph(index, ptr, size, count, device), torch.get_default_dtype()
             return TracedGraph(handle, None, "", (size, count, size), None, dtype, device)
-    each = torch.arange(size, device=device)
     if ptr is not None:
-        return Graph.from_csr(as_index(ptr, "ptr"), each, num_src=size)
+        return Graph(group_sorted(ptr, size))
     if index is None:
         raise ValueError("aggregation needs the groups of the messages: pass 'index' or 'ptr'")
     if index.dim() == 2 and index.size(0) == 2:
@@ -100,6 +101,9 @@ def group_graph(
         raise ValueError(
             f"'index' must hold the group of each of {size} messages (got {list(index.shape)})"
         )
+    structure = None if dim_size is None or dim_size < 0 else group_messages(index, dim_size)
+    if structure is not None:
+        return Graph(structure)
     needed = int(index.max()) + 1 if size > 0 else 0
     if dim_size is None:
         dim_size = needed
@@ -107,7 +111,7 @@ def group_graph(
         raise ValueError(
             f"Encountered invalid 'dim_size' (got '{dim_size}' but expected >= '{needed}')"
         )
-    edges = torch.stack([each.to(index.dtype), index])
+    edges = torch.stack([torch.arange(size, device=device), index.long()])
     return Graph.from_edge_index(edges, num_nodes=(size, dim_size))
 
 
@@ -325,7 +329,8 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         if len(given.features) > 2 and theta.dim() > 0:
             theta = theta.expand(given.features).reshape(given.x.shape[1:])
         weight = self._dropped(given.graph, given.weight)
-        return self._formula(given.x, given.graph, theta, weight).view(given.out_shape)
+        out = self._formula(given.x, given.graph, theta, weight)
+        return out if out.shape == given.out_shape else out.view(given.out_shape)
 
     def _dropped(self, graph: Graph, weight: Tensor | None) -> Tensor | None:
         r"""Weights of which some are 0 in training, all heads of an edge together."""
@@ -340,7 +345,8 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
 
     def _spread(self, features: tuple[int, ...]) -> Tensor:
         r"""The parameter in a shape that broadcasts against one message."""
-        value = self.value
+        # A projection that changes nothing is skipped: it costs five small operations.
+        value = self.raw if self.domain.is_itself(self.raw) else self.value
         if self.per == "layer":
             return value
         if self.per == "head":

@@ -67,6 +67,16 @@ class Domain:
         assert self.upper is not None
         return self.lower + (self.upper - self.lower) * raw.sigmoid()
 
+    def is_itself(self, raw: Tensor) -> bool:
+        r"""Whether the parameter is the raw value, a single number whose domain it is in."""
+        return (
+            self.reparam == "projected"
+            and raw.is_cpu
+            and raw.numel() == 1
+            and not torch.compiler.is_compiling()
+            and raw.item() >= self.lower
+        )
+
     def raw(self, value: Tensor) -> Tensor:
         r"""The raw value of a parameter; a :class:`ValueError` if there is none."""
         for each in value.reshape(-1).tolist():

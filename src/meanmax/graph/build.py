@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
+from importlib import import_module
+from types import ModuleType
 from typing import Any, Literal, NamedTuple, TypeAlias, final
 
 import numpy as np
 import torch
-from scipy.sparse import csr_array
 from torch import Tensor
 from torch_geometric import EdgeIndex
 
@@ -44,9 +45,9 @@ def to_csr(src: Tensor, dst: Tensor, num_dst: int) -> Csr:
     r"""Groups edges by target; the result has the dtype of :obj:`src` and :obj:`dst`."""
     if is_sorted(dst):
         return Csr(pointer(dst, num_dst), src, None)
-    if _on_cpu(dst):
+    if _on_cpu(dst) and counting_sort() is not None:
         one_row = dst.new_tensor([0, dst.numel()])
-        rowptr, _, perm = _transpose_with_scipy(one_row, dst, num_dst)
+        rowptr, _, perm = _transpose(one_row, dst, num_dst)
     else:
         rowptr, perm = pointer(dst, num_dst), _stable_order(dst)
     return Csr(rowptr, src.index_select(0, perm), perm)
@@ -54,8 +55,8 @@ def to_csr(src: Tensor, dst: Tensor, num_dst: int) -> Csr:
 
 def to_csc(rowptr: Tensor, col: Tensor, num_src: int) -> Csc:
     r"""Transposes CSR to CSC; the result has the dtype of :obj:`rowptr` and :obj:`col`."""
-    if _on_cpu(col):
-        return Csc(*_transpose_with_scipy(rowptr, col, num_src))
+    if _on_cpu(col) and counting_sort() is not None:
+        return Csc(*_transpose(rowptr, col, num_src))
     csc_to_csr = _stable_order(col)
     return Csc(pointer(col, num_src), expand(rowptr).index_select(0, csc_to_csr), csc_to_csr)
 
@@ -81,15 +82,46 @@ def _stable_order(index: Tensor) -> Tensor:
     return index.sort(stable=True).indices.to(index.dtype)
 
 
-def _transpose_with_scipy(ptr: Tensor, index: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
-    # scipy's transposition is a counting sort: stable, linear, and it carries the positions along.
-    # Of torch's and numpy's stable sorts none was faster above 10,000 edges.
-    positions = np.arange(index.numel(), dtype=index.numpy().dtype)
-    matrix = csr_array((positions, index.numpy(), ptr.numpy()), shape=(ptr.numel() - 1, size))
-    csc = matrix.tocsc()
-    parts = (csc.indptr, csc.indices, csc.data)
-    new_ptr, group, order = (torch.from_numpy(part).to(index.dtype) for part in parts)
+@cache
+def counting_sort() -> ModuleType | None:
+    r"""The compiled counting sorts; :obj:`None` where numba does not import."""
+    try:
+        return import_module("meanmax.graph.counting_sort")
+    except ImportError:
+        return None
+
+
+def _transpose(ptr: Tensor, index: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
+    compiled = counting_sort()
+    assert compiled is not None
+    new_ptr, group, order = (
+        index.new_empty(size + 1),
+        torch.empty_like(index),
+        torch.empty_like(index),
+    )
+    compiled.transpose(*(t.numpy() for t in (ptr, index, new_ptr, group, order)))
     return new_ptr, group, order
+
+
+def group_checked(edges: Tensor, num_src: int, num_dst: int) -> Csr | None:
+    r"""Checks and groups edges in one compiled pass; :obj:`None` where that cannot be done, or
+    where an index is no node.
+    """
+    compiled = counting_sort() if _on_cpu(edges) else None
+    if compiled is None:
+        return None
+    dtype, size = index_dtype(num_src, num_dst, edges.size(1)), edges.size(1)
+    rowptr = torch.empty(num_dst + 1, dtype=dtype)
+    col, perm = torch.empty(size, dtype=dtype), torch.empty(size, dtype=dtype)
+    src, dst = _as_array(edges)
+    out = rowptr.numpy(), col.numpy(), perm.numpy()
+    found = compiled.group_edges(src, dst, num_src, num_dst, *out)
+    return None if found < 0 else Csr(rowptr, col, perm if found else None)
+
+
+def _as_array(index: Tensor) -> Any:
+    r"""A contiguous array of int32 or int64, for which the counting sorts are compiled."""
+    return (index if index.itemsize >= 4 else index.int()).contiguous().numpy()
 
 
 @final
@@ -211,6 +243,14 @@ def build(given: EdgeList, normalize: Any, self_loops: Any) -> tuple[Structure, 
     batch = as_batch(given.batch)
     num_src, num_dst = find_sizes(given.edge_index, edges, given.num_nodes, batch)
     loop_mode = checks.check_options(normalize, self_loops, num_src, num_dst)
+    if loop_mode is None and normalize is None:
+        csr = group_checked(edges, num_src, num_dst)
+        if csr is not None:
+            weight = checks.as_weight(given.weight, edges.size(1), edges.device)
+            src_ptr, dst_ptr = _ranges(given.ptr, batch, (num_src, num_dst), edges.device)
+            if not _stays_within(csr, src_ptr, dst_ptr):
+                check_edges_within(edges[0].long(), edges[1].long(), src_ptr, dst_ptr)
+            return _ordered(Structure(num_src, num_dst, *csr, src_ptr, dst_ptr), weight)
     checks.check_range(edges[0], num_src, "source")
     checks.check_range(edges[1], num_dst, "target")
     weight = checks.as_weight(given.weight, edges.size(1), edges.device)
@@ -222,8 +262,19 @@ def build(given: EdgeList, normalize: Any, self_loops: Any) -> tuple[Structure, 
 
     src_ptr, dst_ptr = _ranges(given.ptr, batch, (num_src, num_dst), edges.device)
     check_edges_within(src, dst, src_ptr, dst_ptr)
-    rowptr, col, perm = to_csr(src, dst, num_dst)
-    structure = Structure(num_src, num_dst, rowptr, col, perm, src_ptr, dst_ptr)
+    csr = to_csr(src, dst, num_dst)
+    return _ordered(Structure(num_src, num_dst, *csr, src_ptr, dst_ptr), weight)
+
+
+def _stays_within(csr: Csr, src_ptr: Tensor, dst_ptr: Tensor) -> bool:
+    compiled = counting_sort()
+    if compiled is None or src_ptr.numel() <= 2:
+        return True
+    arrays = (tensor.numpy() for tensor in (csr.rowptr, csr.col, src_ptr, dst_ptr))
+    return bool(compiled.stays_within(*arrays))
+
+
+def _ordered(structure: Structure, weight: Tensor | None) -> tuple[Structure, Tensor | None]:
     return structure, None if weight is None else structure.to_graph_order(weight)
 
 
@@ -245,6 +296,46 @@ def build_from_csr(
     return Structure(num_src, num_dst, rowptr, col, None, src_ptr, dst_ptr), weight
 
 
+def group_messages(index: Tensor, num_groups: int) -> Structure | None:
+    r"""The edges from each message to its group, grouped in one compiled pass, CSC included;
+    :obj:`None` where that cannot be done, or where an index is no group.
+    """
+    compiled = counting_sort() if _on_cpu(index) else None
+    if compiled is None:
+        return None
+    size = index.numel()
+    dtype = np.int32 if index_dtype(size, num_groups) == torch.int32 else np.int64
+    rowptr, colptr = np.empty(num_groups + 1, dtype), np.arange(size + 1, dtype=dtype)
+    perm, inverse, row = np.empty((3, size), dtype)
+    found = compiled.group_messages(_as_array(index), num_groups, rowptr, perm, inverse, row)
+    if found < 0:
+        return None
+    ptr, starts, group = (torch.from_numpy(array) for array in (rowptr, colptr, row))
+    if not found:
+        each = torch.from_numpy(colptr[:-1])
+        return _of_messages(ptr, each, None, Csc(starts, group, each))
+    order = torch.from_numpy(perm)
+    return _of_messages(ptr, order, order, Csc(starts, group, torch.from_numpy(inverse)))
+
+
+def group_sorted(ptr: Tensor, size: int) -> Structure:
+    r"""The edges from each of :obj:`size` sorted messages to its group, from where groups start."""
+    ptr = as_index(ptr, "ptr")
+    checks.check_pointer(ptr, size, "rowptr")
+    dtype = index_dtype(size, ptr.numel())
+    rowptr = ptr.to(dtype).contiguous()
+    colptr = torch.arange(size + 1, dtype=dtype, device=ptr.device)
+    return _of_messages(rowptr, colptr[:-1], None, Csc(colptr, expand(rowptr), colptr[:-1]))
+
+
+def _of_messages(rowptr: Tensor, col: Tensor, perm: Tensor | None, csc: Csc) -> Structure:
+    sizes = col.numel(), rowptr.numel() - 1
+    src_ptr, dst_ptr = _ranges(None, None, sizes, col.device)
+    structure = Structure(*sizes, rowptr, col, perm, src_ptr, dst_ptr)
+    structure.__dict__["csc"] = csc
+    return structure
+
+
 def _ranges(
     ptr: Any, batch: tuple[Tensor, Tensor] | None, sizes: tuple[int, int], device: torch.device
 ) -> tuple[Tensor, Tensor]:
@@ -254,12 +345,16 @@ def _ranges(
         checks.check_pointer(ptr, sizes[0], "ptr")
         return ptr, ptr
     if batch is None:
-        src_ptr, dst_ptr = (torch.tensor([0, size], device=device) for size in sizes)
+        # Twice as fast as torch.tensor, which counts on small graphs.
+        ends = (torch.from_numpy(np.array([0, size], np.int64)) for size in sizes)
+        src_ptr, dst_ptr = ends if device.type == "cpu" else (end.to(device) for end in ends)
         return src_ptr, dst_ptr
-    for ids, size in zip(batch, sizes, strict=True):
+    same = batch[0] is batch[1] and sizes[0] == sizes[1]
+    for ids, size in zip(batch[same:], sizes[same:], strict=True):
         checks.check_batch(ids, size)
     num_graphs = max((int(ids[-1]) + 1 for ids in batch if ids.numel() > 0), default=0)
-    src_ptr, dst_ptr = (pointer(ids.long(), num_graphs).to(device) for ids in batch)
+    dst_ptr = pointer(batch[1].long(), num_graphs).to(device)
+    src_ptr = dst_ptr if same else pointer(batch[0].long(), num_graphs).to(device)
     return src_ptr, dst_ptr
 
 

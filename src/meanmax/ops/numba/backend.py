@@ -3,6 +3,7 @@ r"""The numba backend: fused kernels over CSR rows forward and CSC rows backward
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,7 +12,15 @@ from torch import Tensor
 from meanmax.graph import Graph
 from meanmax.ops.autograd import Gradients
 from meanmax.ops.numba import mean, norm, reduce
-from meanmax.ops.numba.blocks import Array, EdgeWeights, GraphBlocks, as_array, blocks_of_graph
+from meanmax.ops.numba.blocks import (
+    Array,
+    EdgeWeights,
+    GraphBlocks,
+    as_array,
+    averages,
+    blocks_of_graph,
+    sum_parts,
+)
 from meanmax.ops.numba.exact import ExactState, exact_forward
 from meanmax.ops.numba.launch import kernel, larger, subroutine, where
 from meanmax.ops.numba.memory import empty, empty_like
@@ -55,8 +64,8 @@ class NumbaState:
 
     :obj:`first` and :obj:`second` are :math:`1/S` and the mean for the tilted means, and
     :math:`S^{1/p-1}` and :math:`S^{1/p} \log S` for the norm. :obj:`average` is the mean of the
-    rows' means per graph and channel. :obj:`rows` are the tilts, kept where weights are given,
-    whose gradient needs them again. :obj:`limit` is the largest finite number.
+    rows' means per graph and channel. :obj:`tilts` are kept where weights are given, whose
+    gradient needs them again. :obj:`limit` is the largest finite number.
     """
 
     spec: AggregationSpec
@@ -66,18 +75,18 @@ class NumbaState:
     table: Array
     first: Array | None
     second: Array | None
+    average: Array | None
+    tilts: Array | None
     needs_exact: Array
     out: Array
     exact: ExactState | None
-    average: Array | None
-    rows: Array | None
     ties: Array  # how many features of each block of nodes lie at the origin
     limit: np.floating
 
     def sum_theta(self, parts: Array) -> Array:
         r"""The gradient of a mean's parameter from its parts per block of sources."""
-        scale = self.table[self.blocks.source_blocks[:, 2], Channel.SCALE].astype(np.float64)
-        summed: Array = (parts * scale ** (2 if self.spec.kind == "softmax" else 1)).sum(axis=0)
+        power = 2 if self.spec.kind == "softmax" else 1
+        summed: Array = sum_parts(parts, self.blocks.source_blocks, self.table, SCALE, power)
         return summed
 
 
@@ -110,37 +119,55 @@ def forward(
     if too_extreme or is_extreme(bottom, top, limits):
         raise TooExtremeError
     out = empty((graph.num_dst, channels), z.dtype)
-    first = second = average = exact = rows = None
-    ties = np.full(len(blocks.node_blocks), -1)
+    fast = _FastRows(None, None, None, None)
+    exact, ties = None, np.full(len(blocks.node_blocks), -1)
     needs_exact = np.ones(graph.num_dst, np.bool_)
     if not spec.unit_denominator and not narrow.any():
-        first, second = empty((2, *out.shape), z.dtype)
-        rows = _tilts(blocks, z, table, spec, total.shape[1], ties)
-        shared = (
-            blocks.row_blocks, blocks.rowptr, blocks.col, weights.edge, rows, table, total,
-            extreme_weights, z.dtype.type(limits.least_share),
-        )  # fmt: skip
-        if spec.kind == "lp":
-            consistent = spec.shift == "consistent"
-            norm.norm_forward(*shared, consistent, first, second, out, needs_exact)
-        else:
-            sums = np.zeros((len(blocks.row_blocks), channels))
-            counted = np.zeros(len(blocks.row_blocks))
-            mean.mean_forward(
-                *shared, spec.times_weight, spec.kind == "softmax", first, second, out,
-                needs_exact, sums, counted,
-            )  # fmt: skip
-            average = blocks.average(sums, counted).astype(z.dtype)
-    if weight is None:
-        rows = None
+        fast = _fast_forward(blocks, weights, z, table, spec, needs_exact, out, ties)
+        if weight is None:
+            fast = fast._replace(tilts=None)
     if needs_exact.any():
         if not (total[~needs_exact] > 0).any():
-            first = second = average = None
+            fast = _FastRows(None, None, None, None)
         exact = exact_forward(blocks, weights, z, table, spec, needs_exact, out)
+    limit = z.dtype.type(limits.largest)
     return torch.from_numpy(out), NumbaState(
-        spec, blocks, weights, z, table, first, second, needs_exact, out, exact, average,
-        rows, ties, z.dtype.type(limits.largest),
+        spec, blocks, weights, z, table, *fast, needs_exact, out, exact, ties, limit
+    )
+
+
+class _FastRows(NamedTuple):
+    first: Array | None
+    second: Array | None
+    average: Array | None
+    tilts: Array | None
+
+
+def _fast_forward(
+    blocks: GraphBlocks, weights: EdgeWeights, x: Array, table: Array, spec: AggregationSpec,
+    needs_exact: Array, out: Array, ties: Array,
+) -> _FastRows:  # fmt: skip
+    r"""Writes :obj:`out` and the rows that need the exact path."""
+    total, extreme_weights, _ = weights.sums
+    first, second = empty((2, *out.shape), x.dtype)
+    tilts = _tilts(blocks, x, table, spec, total.shape[1], ties)
+    shared = (
+        blocks.row_blocks, blocks.rowptr, blocks.col, weights.edge, tilts, table, total,
+        extreme_weights, x.dtype.type(precision_of(x).least_share),
     )  # fmt: skip
+    if spec.kind == "lp":
+        consistent = spec.shift == "consistent"
+        norm.norm_forward(*shared, consistent, first, second, out, needs_exact)
+        return _FastRows(first, second, None, tilts)
+    sums = np.zeros((len(blocks.row_blocks), out.shape[1]))
+    counted = np.zeros(len(blocks.row_blocks))
+    mean.mean_forward(
+        *shared, spec.times_weight, spec.kind == "softmax", first, second, out, needs_exact, sums,
+        counted,
+    )  # fmt: skip
+    average = np.empty((len(table), out.shape[1]), x.dtype)
+    averages(sums, counted, blocks.row_blocks, average)
+    return _FastRows(first, second, average, tilts)
 
 
 def backward(
@@ -230,11 +257,11 @@ def _fast_backward(state: NumbaState, g: Array, dx: Array) -> tuple[Array, Array
 
 
 def _norm_theta(state: NumbaState, theta: Array, entropy: Array, roots: Array) -> Array:
-    table, blocks = state.table.astype(np.float64), state.blocks
-    p = table[0, Channel.THETA]
-    nodes = (theta * table[blocks.source_blocks[:, 2], Channel.RANGE]).sum(axis=0)
-    of_rows = table[blocks.row_blocks[:, 2]]
-    rows = (entropy * of_rows[:, Channel.RANGE] + roots * of_rows[:, Channel.MU]).sum(axis=0)
+    table, blocks = state.table, state.blocks
+    p = table[0, Channel.THETA].astype(np.float64)
+    nodes = sum_parts(theta, blocks.source_blocks, table, RANGE, 1)
+    rows = sum_parts(entropy, blocks.row_blocks, table, RANGE, 1)
+    rows += sum_parts(roots, blocks.row_blocks, table, MU, 1)
     value: Array = nodes / p - rows / p**2
     return value
 
@@ -262,7 +289,7 @@ def _weight_backward(state: NumbaState, g: Array) -> Array:
     all_written = state.first is not None and state.exact is None
     weight_grad = (np.empty_like if all_written else np.zeros_like)(state.weights.edge)
     if state.first is not None:
-        rows = state.rows
+        rows = state.tilts
         if rows is None:  # the graph's own weights, with a gradient
             rows = _tilts(blocks, state.x, state.table, spec, total.shape[1], state.ties)
         shared = (blocks.row_blocks, blocks.rowptr, blocks.col, rows, state.table, g, state.first)
@@ -325,12 +352,12 @@ def channel_table(
     ends[0, b], ends[1, b] = graph_range(parts, block_ptr[b], block_ptr[b + 1], high, low)
     if find_origin and not softmax:
         origin[b] = ends[0, b]
-    values = np.empty(sample.shape[1], x.dtype)
-    narrow[b] = False
-    for c in range(x.shape[1]):
-        sort_sample(values, x, sample[b], c)
-        write_channel(t, c, high[c], low[c], origin[b], theta[c], values, softmax)
-        narrow[b] |= not np.isfinite(t[INV_RANGE, c])
+    values = np.empty((sample.shape[1], x.shape[1]), x.dtype)
+    for i in range(sample.shape[1]):
+        values[i] = x[sample[b, i]]
+    sort_columns(values)
+    write_centres(t, high, origin[b], theta, values, softmax)
+    narrow[b] = write_table(t, low, origin[b], theta, softmax)
 
 
 @subroutine
@@ -356,37 +383,71 @@ def graph_range(parts, first, last, high, low):
 
 
 @subroutine
-def sort_sample(values, x, nodes, c):
-    r"""Writes one channel of some nodes, ascending."""
-    for i in range(values.size):
-        z, place = x[nodes[i], c], i
-        while place > 0 and values[place - 1] > z:
-            values[place] = values[place - 1]
-            place -= 1
-        values[place] = z
+def sort_columns(values):
+    r"""Sorts each column, all of them at once: Batcher's odd-even merge sort."""
+    size, channels = values.shape
+    merged = 1
+    while merged < size:
+        step = merged
+        while step >= 1:
+            for first in range(step % merged, size - step, 2 * step):
+                for i in range(first, min(first + step, size - step)):
+                    if i // (2 * merged) == (i + step) // (2 * merged):
+                        a, b = values[i], values[i + step]
+                        for c in range(channels):
+                            below, above = a[c], b[c]
+                            a[c] = where(above < below, above, below)
+                            b[c] = where(above < below, below, above)
+            step //= 2
+        merged *= 2
 
 
 @subroutine
-def write_channel(t, c, high, low, origin, theta, values, softmax):
-    r"""Fills one column of a graph's table."""
-    size = values.size
+def write_centres(t, high, origin, theta, values, softmax):
+    r"""Writes the centre of each channel into the place of the inverse scale, which is written
+    last: the smallest features are still in the place of the centre.
+    """
+    size = values.shape[0]
     quarter, half, three = values[size // 4], values[size // 2], values[size * 3 // 4]
-    base = where(softmax, ZERO * high, origin)
-    concentrated = three - quarter < CONCENTRATED * abs(half - base)
-    steep = theta * abs(high) > STEEP if softmax else theta >= STEEP_POWER
-    centre = where(steep, high, where(concentrated, half, base))
-    spread = max(abs(high - centre), abs(low - centre))
-    exponent = split_weight(where(spread > ZERO, spread, HALF * (ONE + ZERO * high)))[1]
+    base, share = t.dtype.type(0) if softmax else origin, t.dtype.type(CONCENTRATED)
+    out = t[INV_SCALE]
+    for c in range(high.shape[0]):
+        steep = theta[c] * abs(high[c]) > STEEP if softmax else theta[c] >= STEEP_POWER
+        concentrated = three[c] - quarter[c] < share * abs(half[c] - base)
+        out[c] = where(steep, high[c], where(concentrated, half[c], base))
+
+
+@subroutine
+def write_table(t, low, origin, theta, softmax):
+    r"""Writes the other rows of a graph's table, one loop for each; returns whether some range
+    is too narrow.
+    """
+    high, centre, span, scale = t[TOP], t[INV_SCALE], t[RANGE], t[SCALE]
     # The inverse of the scale must be a normal number too.
-    largest = where(t.itemsize == 4, 126.0, 1022.0)
-    scale = power_of_two(t.dtype.type(min(max(exponent, -largest), largest)))
-    span = where(high - origin > ZERO, high - origin, ONE + ZERO * high)
-    slope = theta * scale if softmax else scale / span
-    t[TOP, c], t[CENTRE, c], t[SCALE, c], t[INV_SCALE, c] = high, centre, scale, ONE / scale
-    t[MU, c], t[RANGE, c], t[THETA, c] = origin, span, theta
-    t[STEEPNESS, c] = min(slope, t.dtype.type(np.finfo(t.dtype).max))
-    t[INV_RANGE, c] = ONE / span
-    t[INV_THETA, c] = where(theta > ZERO, ONE / theta, ONE)
+    largest = t.dtype.type(126.0 if t.itemsize == 4 else 1022.0)
+    for c in range(high.shape[0]):
+        spread = larger(abs(high[c] - centre[c]), abs(low[c] - centre[c]))
+        exponent = split_weight(where(spread > ZERO, spread, HALF * (ONE + ZERO * spread)))[1]
+        exponent = where(exponent > -largest, exponent, -largest)
+        scale[c] = power_of_two(where(exponent < largest, exponent, largest))
+    t[CENTRE] = centre
+    for c in range(high.shape[0]):
+        span[c] = where(high[c] - origin > ZERO, high[c] - origin, ONE + ZERO * origin)
+    t[MU], t[THETA] = origin, theta
+    inverse, inv_theta, slope = t[INV_SCALE], t[INV_THETA], t[STEEPNESS]
+    for c in range(high.shape[0]):
+        inverse[c] = ONE / scale[c]
+    for c in range(high.shape[0]):
+        inv_theta[c] = where(theta[c] > ZERO, ONE / theta[c], ONE)
+    most = t.dtype.type(np.finfo(t.dtype).max)
+    for c in range(high.shape[0]):
+        steepness = theta[c] * scale[c] if softmax else scale[c] / span[c]
+        slope[c] = where(steepness < most, steepness, most)
+    inverse, narrow = t[INV_RANGE], np.int32(0)
+    for c in range(high.shape[0]):
+        inverse[c] = ONE / span[c]
+        narrow += where(inverse[c] <= most, np.int32(0), np.int32(1))
+    return narrow > 0
 
 
 @kernel()

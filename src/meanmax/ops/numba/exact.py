@@ -544,7 +544,7 @@ class ExactState:
 
     def _pulled(self, state: NumbaState, g: Array) -> Array:
         pulled = empty(self.inverse.shape, g.dtype)
-        np.take(g, self.chosen, axis=0, out=pulled)
+        np.take(g, self.chosen, axis=0, out=pulled, mode="clip")  # other modes copy
         pulled *= self.inverse
         if state.spec.kind == "lp":
             pulled *= self.ratio
@@ -566,7 +566,7 @@ def exact_forward(
     blocks = blocks_of(cost, np.array([0, len(chosen)]))
     mantissa, exponent = empty((2, *x.shape), x.dtype)
     extend = extend_softmax if spec.kind == "softmax" else extend_power
-    extend(graph.node_blocks, x, table, mantissa, exponent)
+    extend(graph.sources_of(chosen), x, table, mantissa, exponent)
     pair = (2, len(chosen), x.shape[1])  # of the size of what the fast path has used
     (peak, inverse), (ratio, extra) = empty(pair, x.dtype), empty(pair, x.dtype)
     # Lp has no mean, so nothing to measure it from.

@@ -30,7 +30,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from meanmax.ops.numba.cache import DiskCache
+from meanmax.kernel_cache import DiskCache
 
 CONTRACTED = {"contract"}
 REORDERED = {"contract", "reassoc", "nsz"}

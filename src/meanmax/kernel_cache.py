@@ -1,4 +1,4 @@
-r"""Compiled kernels on disk.
+r"""Compiled code on disk.
 
 The key of a file is what it was made from: the content of all sources that kernels are written in,
 the types of the arguments, the processor, and the versions of numba and Python. A file is written
@@ -90,10 +90,17 @@ class DiskCache(_Cache):  # type: ignore[misc]
         return f"{self._name}-{hashlib.sha256(repr(facts).encode()).hexdigest()[:24]}{SUFFIX}"
 
 
+def compiled(function: Callable[..., Any]) -> Any:
+    r"""Compiles a function that runs on one thread."""
+    dispatcher = numba.njit(nogil=True)(function)
+    dispatcher._cache = DiskCache(function)
+    return dispatcher
+
+
 @cache
 def source_digest(source: Path) -> str:
     r"""A hash of the file and of all others that its kernels may call into."""
-    operations = Path(__file__).parents[1]
+    operations = Path(__file__).parent / "ops"
     total = hashlib.sha256()
     for path in sorted({source, *operations.rglob("*.py")}):
         total.update(path.read_bytes())
