@@ -44,8 +44,8 @@ class SoftmaxAggregation(TiltedAggregation):
         SoftmaxAggregation(gamma=1.0, learn=True, per='layer', reparam='projected',
                            form='weighted')
         >>> x = torch.tensor([[0.0], [1.0], [2.0]])
-        >>> aggr(x, torch.tensor([0, 0, 0]))
-        tensor([[1.5752]], grad_fn=<ViewBackward0>)
+        >>> aggr(x, torch.tensor([0, 0, 0])).detach()
+        tensor([[1.5752]])
         >>> graph = Graph.from_edge_index([[0, 1, 2], [0, 0, 0]], num_nodes=3)
         >>> aggr(x, graph, edge_weight=torch.tensor([1.0, 1.0, 0.0]))[0]
         tensor([0.7311], grad_fn=<SelectBackward0>)
