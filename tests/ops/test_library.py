@@ -167,23 +167,6 @@ def test_checks_run_with_the_operation():
         compiled(x, GRAPH, torch.tensor(2.0))
 
 
-def test_inputs_that_compiled_code_would_overwrite():
-    """What the backward pass reads again is not reused as scratch memory."""
-
-    def model(x, theta):
-        hidden = torch.sigmoid(x) * 2
-        out = functional.polynomial(hidden, GRAPH, theta)
-        return torch.exp(out * 0.5) + 1
-
-    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
-    grads = []
-    for call in (model, compiled):
-        x, theta = learned(30, 4), torch.tensor(1.5, requires_grad=True)
-        grads.append(torch.autograd.grad(call(x, theta).sum(), (x, theta)))
-    for got, want in zip(*grads, strict=True):
-        assert torch.allclose(got, want, atol=1e-6)
-
-
 class BreakingAggregation(TiltedAggregation):
     """An aggregator that compiled code cannot trace as a whole."""
 
