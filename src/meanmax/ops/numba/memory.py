@@ -36,9 +36,9 @@ def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
     if not SMALLEST <= size <= LARGEST_TOTAL:
         return np.empty(shape, kind)
     kept = _buffers.kept
-    for place in range(len(kept)):
+    for place in reversed(range(len(kept))):  # the last one used is still in the cache
         if size <= kept[place].size <= 2 * size and sys.getrefcount(kept[place]) == _REFERENCES:
-            kept.append(kept.pop(place))  # the last one used stands last
+            kept.append(kept.pop(place))
             return kept[-1][:size].view(kind).reshape(shape)
     buffer = np.empty(size, np.uint8)
     total = size + sum(other.size for other in kept)
