@@ -57,12 +57,12 @@ def assert_same(call, compiled, wanted, seed=0):
 @pytest.mark.parametrize("name", LAYERS)
 def test_graph_and_edge_index(name, aggr):
     conv, x, edges = LAYERS[name](aggr).double(), features(), edge_index()
-    graph, extra = Graph.from_edge_index(edges, NODES), ()
+    graph, extra = Graph.from_edge_index(edges, NODES), {}
     if name == "cat":
-        extra = (torch.randn(NODES, 2, dtype=torch.float64),)
+        extra = {"structure": torch.randn(NODES, 2, dtype=torch.float64)}
 
     def both(x, graph, edges):
-        return conv(x, graph, *extra) + 2 * conv(x, edges, *extra)
+        return conv(x, graph, **extra) + 2 * conv(x, edges, **extra)
 
     compiled = torch.compile(both, backend="aot_eager", fullgraph=True)
     arguments = (x, graph, edges)

@@ -2,6 +2,7 @@ r"""The numba backend: fused kernels over CSR rows forward and CSC rows backward
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -63,7 +64,7 @@ class NumbaState:
     r"""What the forward pass leaves for the backward pass.
 
     :obj:`first` and :obj:`second` are :math:`1/S` and the mean for the tilted means, and
-    :math:`S^{1/p-1}` and :math:`S^{1/p} \log S` for the norm. :obj:`average` is the mean of the
+    :math:`S^{1/p-1}` and :math:`S^{1/p} \log_2 S` for the norm. :obj:`average` is the mean of the
     rows' means per graph and channel. :obj:`tilts` are kept where weights are given, whose
     gradient needs them again. :obj:`limit` is the largest finite number.
     """
@@ -232,13 +233,13 @@ def _fast_backward(state: NumbaState, g: Array, dx: Array) -> tuple[Array, Array
     )  # fmt: skip
     total = state.weights.sums[0]
     if spec.kind == "lp":
-        entropy, roots = np.zeros((2, len(blocks.row_blocks), x.shape[1]))
+        of_rows = np.zeros((len(blocks.row_blocks), x.shape[1]))
         norm.norm_pullback(
-            blocks.row_blocks, g, total, table, spec.shift == "consistent", roots, direct,
-            state.first, state.second, pulled, entropy,
+            blocks.row_blocks, g, total, table, spec.shift == "consistent", of_rows, direct,
+            state.first, state.second, pulled,
         )  # fmt: skip
         norm.norm_backward(*transposed, state.limit, dx, theta, moved)
-        return _norm_theta(state, theta, entropy, roots), moved, direct
+        return _norm_theta(state, theta, of_rows), moved, direct
     middle, share = recentre(np, state.average, table, spec)
     mean.mean_pullback(
         blocks.row_blocks, g, state.first, state.second, total, middle, spec.times_weight, pulled,
@@ -248,21 +249,20 @@ def _fast_backward(state: NumbaState, g: Array, dx: Array) -> tuple[Array, Array
         mean.softmax_backward(*transposed, middle, state.limit, dx, theta)
     else:
         # PyTorch's logarithm, whose last bit is not numpy's: the torch backend takes it too.
-        log_middle = torch.from_numpy(share).log().numpy()
-        log_units = np.log(table[:, Channel.INV_RANGE])
+        log_middle = torch.from_numpy(share).log2().numpy()
+        log_units = np.log2(table[:, Channel.INV_RANGE])
         mean.polynomial_backward(
             *transposed, middle, log_middle, log_units, state.limit, dx, theta, moved
         )
+        theta *= math.log(2.0)
     return state.sum_theta(theta), moved, direct
 
 
-def _norm_theta(state: NumbaState, theta: Array, entropy: Array, roots: Array) -> Array:
-    table, blocks = state.table, state.blocks
-    p = table[0, Channel.THETA].astype(np.float64)
-    nodes = sum_parts(theta, blocks.source_blocks, table, RANGE, 1)
-    rows = sum_parts(entropy, blocks.row_blocks, table, RANGE, 1)
-    rows += sum_parts(roots, blocks.row_blocks, table, MU, 1)
-    value: Array = nodes / p - rows / p**2
+def _norm_theta(state: NumbaState, of_nodes: Array, of_rows: Array) -> Array:
+    r"""The gradient of :math:`p` from its parts per block of sources and of rows, to base 2."""
+    p = state.table[0, Channel.THETA].astype(np.float64)
+    nodes = sum_parts(of_nodes, state.blocks.source_blocks, state.table, RANGE, 1)
+    value: Array = math.log(2.0) * (nodes / p - of_rows.sum(axis=0) / p**2)
     return value
 
 
@@ -271,17 +271,16 @@ def _shift_backward(state: NumbaState, g: Array, direct: Array) -> Array:
     are all exact.
     """
     blocks, spec, total = state.blocks, state.spec, state.weights.sums[0]
-    channels = g.shape[1]
     if spec.kind == "polynomial":
         mean.mean_shift_sums(blocks.row_blocks, g, total, spec.times_weight, direct)
     if spec.kind != "lp":
-        return np.zeros(channels)
-    nothing = np.zeros((len(blocks.row_blocks), channels))
-    roots = np.zeros_like(nothing)
+        return np.zeros(g.shape[1])
+    of_rows = np.zeros((len(blocks.row_blocks), g.shape[1]))
     norm.norm_shift_sums(
-        blocks.row_blocks, g, total, state.table, spec.shift == "consistent", roots, direct
+        blocks.row_blocks, g, total, state.table, spec.shift == "consistent", of_rows, direct
     )
-    return _norm_theta(state, np.zeros((len(blocks.source_blocks), channels)), nothing, roots)
+    of_nodes = np.zeros((len(blocks.source_blocks), g.shape[1]))
+    return _norm_theta(state, of_nodes, of_rows)
 
 
 def _weight_backward(state: NumbaState, g: Array) -> Array:

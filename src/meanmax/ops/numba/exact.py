@@ -17,6 +17,7 @@ from meanmax.ops.numba.memory import empty, empty_like
 from meanmax.ops.numba.norm import weight_root
 from meanmax.ops.numba.vector_math import (
     INV_SCALE,
+    LN_2,
     MU,
     ONE,
     RANGE,
@@ -30,7 +31,7 @@ from meanmax.ops.numba.vector_math import (
     clipped,
     log,
     power_of_two,
-    relative_log,
+    relative_log2,
     split_weight,
 )
 from meanmax.ops.spec import AggregationSpec
@@ -184,7 +185,7 @@ def finish_polynomial(carried, pull, moment, z, m, table, grad, theta_sum, limit
                 # The row's peak cancels: within a row the pulls sum to zero.
                 theta_sum[c] += (moment[c] / LOG2_E + pull[c] * log(m[c])) / alpha
             else:
-                theta_sum[c] += pull[c] * relative_log(z[c], top[c], mu[c], ONE / span[c])
+                theta_sum[c] += pull[c] * LN_2 * relative_log2(z[c], top[c], mu[c], ONE / span[c])
         elif alpha == ONE:
             d = scale[c] * pull[c]
         else:

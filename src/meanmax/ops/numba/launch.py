@@ -70,6 +70,11 @@ if hasattr(os, "register_at_fork"):  # pragma: no branch
     os.register_at_fork(after_in_child=_after_fork)
 
 
+def runtime() -> str:
+    r"""Whose threads kernels run on."""
+    return "Python threads" if _openmp is None else "PyTorch's OpenMP"
+
+
 class Kernel:
     r"""A function of a block's number and of arrays, compiled on first use and cached on disk.
 

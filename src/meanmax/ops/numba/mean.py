@@ -26,9 +26,10 @@ from meanmax.ops.numba.vector_math import (
     clipped,
     count_equal,
     exp,
+    exp2,
     flush,
     is_last,
-    relative_log,
+    relative_log2,
     tilt_power,
 )
 
@@ -217,9 +218,9 @@ def polynomial_backward(
         for c in range(channels):
             # At the origin y^alpha does not move with alpha, in the features' own unit.
             above, power = read(z, c) > read(mu, c), read(theta, c)
-            logarithm = relative_log(read(z, c), read(top, c), read(mu, c), read(inv_range, c))
+            logarithm = relative_log2(read(z, c), read(top, c), read(mu, c), read(inv_range, c))
             y = (read(z, c) - read(mu, c)) * read(inv_range, c)
-            tilt = where(power == ONE, y, exp(power * logarithm))
+            tilt = where(power == ONE, y, exp2(power * logarithm))
             tilts[c] = where(above, tilt, where(power == ZERO, ONE, ZERO))
             logs[c] = where(above, logarithm, read(log_unit, c)) - read(log_mid, c)
         for c in range(channels):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from meanmax.ops.numba.gather import edge_dots, gather_sum
+from meanmax.ops.numba.gather import block_dot, block_sum, edge_dots, gather_sum
 from meanmax.ops.numba.launch import kernel, read, subroutine, where
 from meanmax.ops.numba.vector_math import (
     INV_RANGE,
@@ -22,11 +22,11 @@ from meanmax.ops.numba.vector_math import (
     U,
     clipped,
     count_equal,
-    exp,
+    exp2,
     flush,
     is_last,
-    log,
-    relative_log,
+    log2,
+    relative_log2,
     tilt_power,
 )
 
@@ -49,13 +49,13 @@ def weight_root(root, total, theta, start, stop, consistent, uniform):
     r"""Writes the shift's factor of every channel of a head: :math:`A^{1/p}`, or 1 as printed."""
     plain = not consistent or total == ONE
     if plain or uniform:
-        one = ONE if plain else exp(log(total) / theta[start])
+        one = ONE if plain else exp2(log2(total) / theta[start])
         for c in range(start, stop):
             root[c] = one
         return
-    log_total = log(total)
+    log_total = log2(total)
     for c in range(start, stop):
-        root[c] = exp(log_total / theta[c])
+        root[c] = exp2(log_total / theta[c])
 
 
 @subroutine
@@ -80,13 +80,13 @@ def write_row(out, slope, entropy, sums, theta, inverse, span, mu, root, start, 
     r"""Writes the output of a row and the values saved for the backward pass.
 
     That is the norm plus :obj:`root` times the origin, :math:`S^{1/p - 1}` (for an empty sum 1 if
-    :math:`p = 1` and 0 otherwise) and :math:`S^{1/p} \log S`.
+    :math:`p = 1` and 0 otherwise) and :math:`S^{1/p} \log_2 S`.
     """
     for c in range(start, stop):
         s, linear = sums[c], read(theta, c) == ONE
         alive = s > ZERO
-        log_s = where(alive, log(s), ZERO)
-        norm = where(linear, s, where(alive, exp(log_s * read(inverse, c)), ZERO))
+        log_s = where(alive, log2(s), ZERO)
+        norm = where(linear, s, where(alive, exp2(log_s * read(inverse, c)), ZERO))
         slope[c] = where(alive, norm / s, where(linear, ONE, ZERO))
         entropy[c] = norm * log_s
         out[c] = read(span, c) * norm + read(mu, c) * root
@@ -117,7 +117,7 @@ def norm_forward(
     r"""One pass over the rows.
 
     With :math:`S = \sum a T`, saves :math:`S^{1/p - 1}` (:obj:`slope`) and
-    :math:`S^{1/p} \log S` (:obj:`entropy`), all that the backward pass needs of a row.
+    :math:`S^{1/p} \log_2 S` (:obj:`entropy`), all that the backward pass needs of a row.
     """
     t = table[blocks[b, 2]]
     mu, span, theta, inverse = t[MU], t[RANGE], t[THETA], t[INV_THETA]
@@ -155,62 +155,62 @@ def norm_forward(
 
 
 @subroutine
-def add_shift(g, total, theta, uniform, consistent, root, direct, roots):
-    r"""Adds a row's part of what :math:`\mu` and :math:`p` get from the shift, per channel:
-    :math:`g A^{1/p}`, or :math:`g` as printed, and :math:`g A^{1/p} \log A`.
+def add_shift(g, total, theta, uniform, consistent, mu, root, theta_part):
+    r"""Adds what :math:`p` gets from a row's shift, :math:`g \mu A^{1/p} \log_2 A` per channel;
+    returns what :math:`\mu` gets: the sum of :math:`g A^{1/p}`, or of :math:`g` as printed.
     """
-    width = U(g.shape[0] // total.shape[0])
+    width, reached = U(g.shape[0] // total.shape[0]), 0.0
     for h in range(total.shape[0]):
         a = total[h]
         if not a > ZERO:
             continue
         start, stop = U(h) * width, U(h) * width + width
         weight_root(root, a, theta, start, stop, consistent, uniform[h])
-        for c in range(start, stop):
-            direct[c] += g[c] * root[c]
+        if uniform[h] or not consistent:
+            reached += root[start] * block_sum(g, start, width)
+        else:
+            reached += block_dot(g, root, start, width)
         if consistent and a != ONE:
-            log_a = log(a)
+            log_a = log2(a)
             for c in range(start, stop):
-                roots[c] += g[c] * root[c] * log_a
+                theta_part[c] += g[c] * (read(mu, c) * root[c] * log_a)
+    return reached
 
 
 @kernel()
-def norm_shift_sums(b, blocks, grad, total, table, consistent, root_sum, origin):
-    r"""Sums :func:`add_shift` over rows, for the origin over channels too."""
-    theta, channels = table[blocks[b, 2]][THETA], grad.shape[1]
-    uniform, root = uniform_heads(theta, total.shape[1]), np.empty(channels, grad.dtype)
-    direct, roots = np.zeros(channels, grad.dtype), np.zeros(channels, grad.dtype)
-    direct_sum = np.zeros(channels, np.float64)
+def norm_shift_sums(b, blocks, grad, total, table, consistent, theta_grad, origin):
+    r"""Sums :func:`add_shift` over rows."""
+    t, channels, reached = table[blocks[b, 2]], grad.shape[1], 0.0
+    uniform, root = uniform_heads(t[THETA], total.shape[1]), np.empty(channels, grad.dtype)
+    part = np.zeros(channels, grad.dtype)
     for v in range(blocks[b, 0], blocks[b, 1]):
-        add_shift(grad[v], total[v], theta, uniform, consistent, root, direct, roots)
+        reached += add_shift(grad[v], total[v], t[THETA], uniform, consistent, t[MU], root, part)
         if is_last(v, blocks[b, 1]):
-            flush(root_sum[b], roots)
-            flush(direct_sum, direct)
-    origin[b] = direct_sum.sum()
+            flush(theta_grad[b], part)
+    origin[b] = reached
 
 
 @kernel()
 def norm_pullback(
-    b, blocks, grad, total, table, consistent, root_sum, origin, slope, entropy, pulled,
-    entropy_sum,
+    b, blocks, grad, total, table, consistent, theta_grad, origin, slope, entropy, pulled
 ):  # fmt: skip
-    r"""The same, and writes :math:`q = g S^{1/p - 1}` and sums :math:`g S^{1/p} \log S`."""
-    theta, channels = table[blocks[b, 2]][THETA], grad.shape[1]
+    r"""Writes :math:`q = g S^{1/p - 1}`; sums the same and, for :math:`p`,
+    :math:`g y_{max} S^{1/p} \log_2 S`.
+    """
+    t, channels, reached = table[blocks[b, 2]], grad.shape[1], 0.0
+    theta, mu, span = t[THETA], t[MU], t[RANGE]
     uniform, root = uniform_heads(theta, total.shape[1]), np.empty(channels, grad.dtype)
-    direct, roots = np.zeros(channels, grad.dtype), np.zeros(channels, grad.dtype)
-    direct_sum, entropies = np.zeros(channels, np.float64), np.zeros(channels, grad.dtype)
+    part = np.zeros(channels, grad.dtype)
     for v in range(blocks[b, 0], blocks[b, 1]):
         g, slope_row, entropy_row, row = grad[v], slope[v], entropy[v], pulled[v]
         for c in range(channels):
             row[c] = g[c] * slope_row[c]
         for c in range(channels):
-            entropies[c] += g[c] * entropy_row[c]
-        add_shift(g, total[v], theta, uniform, consistent, root, direct, roots)
+            part[c] += g[c] * (entropy_row[c] * span[c])
+        reached += add_shift(g, total[v], theta, uniform, consistent, mu, root, part)
         if is_last(v, blocks[b, 1]):
-            flush(entropy_sum[b], entropies)
-            flush(root_sum[b], roots)
-            flush(direct_sum, direct)
-    origin[b] = direct_sum.sum()
+            flush(theta_grad[b], part)
+    origin[b] = reached
 
 
 @kernel()
@@ -229,8 +229,8 @@ def norm_backward(
         z, grad_row = x[u], grad[u]
         for c in range(channels):
             above, p = read(z, c) > read(mu, c), read(theta, c)
-            logarithm = relative_log(read(z, c), read(top, c), read(mu, c), read(inv, c))
-            slope = where(above, exp((p - ONE) * logarithm), ZERO)
+            logarithm = relative_log2(read(z, c), read(top, c), read(mu, c), read(inv, c))
+            slope = where(above, exp2((p - ONE) * logarithm), ZERO)
             d = where(p == ONE, ONE, slope) * acc[c]
             y = (read(z, c) - read(mu, c)) * read(inv, c)
             grad_row[c] = clipped(d, limit)

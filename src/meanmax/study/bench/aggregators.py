@@ -111,7 +111,7 @@ def run_bench(
             progress, "cold start", lambda: cold_start(settings.threads)
         )
         result["cold"] = cold or {"error": error}
-    result["machine"] = machine_facts()  # last, when numba knows its threading layer
+    result["machine"] = machine_facts()
     return result
 
 

@@ -192,9 +192,12 @@ def can_reset_peak() -> bool:
 
 def peak_of(call: Callable[[], object]) -> int | None:
     r"""Bytes that a call adds at its peak; :obj:`None` if it fails."""
+    from meanmax.ops.numba import memory
+
     try:
         call()
         gc.collect()
+        memory.release()
         if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # absent from musl
             trim(0)
         PEAK_RESET.write_text("5")

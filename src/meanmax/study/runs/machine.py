@@ -32,7 +32,7 @@ def machine_facts() -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": versions(),
         "torch_cpu_capability": torch.backends.cpu.get_cpu_capability(),
-        "numba_threading_layer": _threading_layer(),
+        "kernel_threads": _kernel_threads(),
         "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY"),
         "commit": commit(),
     }
@@ -62,13 +62,14 @@ def cpu_model() -> str:
     return named[0] if named else platform.processor() or platform.machine()
 
 
-def _threading_layer() -> str | None:
-    import numba
+def _kernel_threads() -> str | None:
+    from meanmax.ops.dispatch import numba_error
 
-    try:
-        return str(numba.threading_layer())
-    except ValueError:  # nothing has run in parallel yet
+    if numba_error() is not None:
         return None
+    from meanmax.ops.numba.launch import runtime
+
+    return runtime()
 
 
 @cache
