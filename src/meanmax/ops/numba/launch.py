@@ -6,7 +6,13 @@ its own results, which therefore do not depend on the number of threads.
 
 The threads are those of PyTorch's own OpenMP runtime, so that a process has one pool of them.
 A second pool, whether it spins or sleeps, competes for the cores with PyTorch's, whose threads spin
-for milliseconds after each operation. Where PyTorch has no such runtime (macOS, Windows) and in
+for milliseconds after each operation.
+
+OpenMP waits for all of its threads. If another process keeps a core busy, one of them may not run
+for a time slice, and every kernel would take that long. A call that has waited so is noticed, and
+the next ones run on one thread for a while.
+
+Where PyTorch has no such runtime (macOS, Windows) and in
 forked processes, in which an OpenMP runtime cannot start threads any more, a pool of Python threads
 serves.
 """
@@ -16,6 +22,7 @@ from __future__ import annotations
 import ctypes
 import inspect
 import os
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -43,22 +50,49 @@ reordered_subroutine = partial(numba.njit, error_model="numpy", fastmath=REORDER
 r"""The same for loops whose sums may be reordered, which vectorises dot products."""
 
 
-def _find_openmp() -> int | None:
-    r"""The address of :obj:`GOMP_parallel` in the OpenMP runtime that PyTorch uses."""
-    if "backend: OpenMP" not in torch.__config__.parallel_info():
-        return None
+def _find(name: str) -> int | None:
+    r"""The address of a C function in PyTorch or what it depends on, such as its OpenMP runtime."""
     try:
-        # Symbols of a library are searched for in what it depends on as well.
-        function = ctypes.CDLL(torch._C.__file__).GOMP_parallel
+        function = getattr(ctypes.CDLL(torch._C.__file__), name)
     except (OSError, AttributeError, TypeError):
         return None
     return ctypes.cast(function, ctypes.c_void_p).value
 
 
-_openmp = _find_openmp()
-# Compiled code refers to it by name. Where there is none it is never called.
+_openmp = _find("GOMP_parallel") if torch.backends.openmp.is_available() else None
+# Compiled code refers to these by name. Where there is no OpenMP, neither is called.
 llvmlite.binding.add_symbol("meanmax_parallel", _openmp or 1)
+llvmlite.binding.add_symbol("meanmax_clock", _find("clock_gettime") or 1)
 _pool: ThreadPoolExecutor | None = None
+
+NEVER = np.iinfo(np.int64).max
+LONG_WAIT, SHORTEST_PAUSE, LONGEST_PAUSE = 1_000_000, 50_000_000, 2_000_000_000  # nanoseconds
+
+
+class Neighbours:
+    r"""Whether other processes keep the cores busy, judged by how long calls wait for threads."""
+
+    def __init__(self) -> None:
+        self._pause = 0  # how long to run on one thread, in nanoseconds
+        self._until = 0
+
+    def are_busy(self, now: int) -> bool:
+        r"""Whether a call should run on one thread."""
+        return now < self._until
+
+    def note(self, begin: int, first_done: int, end: int) -> None:
+        r"""Takes when a call on several threads began, when its first thread had nothing more to
+        do, and when it ended.
+        """
+        waited = end - first_done
+        if waited > LONG_WAIT and waited > first_done - begin:
+            self._pause = min(max(2 * self._pause, SHORTEST_PAUSE), LONGEST_PAUSE)
+            self._until = end + self._pause
+        else:
+            self._pause = 0
+
+
+_neighbours = Neighbours()
 
 
 def _after_fork() -> None:
@@ -115,11 +149,20 @@ class Kernel:
                     work += arg.size
             if work >= SMALL_WORK:
                 threads = torch.get_num_threads()
-        state = np.zeros(2, np.int64)  # the next block, and whether one has failed
-        if threads == 1 or _openmp is not None:
-            self._launch(threads, state, count, blocks, *args)
-        else:
+        state = np.array(
+            (0, 0, NEVER)
+        )  # the next block, whether one failed, the first thread's end
+        if threads == 1:
+            self._launch(1, state, count, blocks, *args)
+        elif _openmp is None:
             self._run_on_pool(threads, state, count, blocks, *args)
+        else:
+            begin = time.monotonic_ns()
+            if _neighbours.are_busy(begin):
+                self._launch(1, state, count, blocks, *args)
+            else:
+                self._launch(threads, state, count, blocks, *args)
+                _neighbours.note(begin, int(state[2]), time.monotonic_ns())
         if state[1]:
             raise MemoryError(f"not enough memory for the kernel {self._name!r}")
 
@@ -146,7 +189,8 @@ def kernel(*, reassociate: bool = False) -> Callable[[Callable[..., Any]], Kerne
 def run_blocks(typingctx, body, threads, state, count, args):
     r"""Calls :obj:`body(b, *args)` for all :obj:`b` below :obj:`count`, on :obj:`threads` threads.
 
-    :obj:`state` holds the next block and receives whether a call failed.
+    :obj:`state` holds the next block and receives whether a call failed and, with several threads,
+    when the first of them found no more blocks.
     """
     callee = body.get_call_type(typingctx, (types.int64, *args), {})
 
@@ -156,11 +200,12 @@ def run_blocks(typingctx, body, threads, state, count, args):
         context.active_code_library.add_linking_library(compiled.library)
         target = context.declare_function(builder.module, compiled.fndesc)
         shared = context.make_array(signature.args[2])(context, builder, state_value).data
-        content = cgutils.pack_struct(builder, [shared, num_blocks, packed])
+        several = builder.icmp_signed(">", num_threads, num_threads.type(1))
+        content = cgutils.pack_struct(builder, [shared, num_blocks, packed, several])
         data = cgutils.alloca_once_value(builder, content)
         worker = _define_worker(context, builder.module, content.type, target, callee)
         pointer = builder.bitcast(data, cgutils.voidptr_t)
-        with builder.if_else(builder.icmp_signed(">", num_threads, num_threads.type(1))) as sides:
+        with builder.if_else(several) as sides:
             with sides[0]:
                 kinds = [worker.type, cgutils.voidptr_t, cgutils.int32_t, cgutils.int32_t]
                 kind = ir.FunctionType(ir.VoidType(), kinds)
@@ -187,6 +232,17 @@ def _borrowed(context, builder, kind, value):
     return array._getvalue()
 
 
+def _monotonic(builder):
+    r"""The time of :func:`time.monotonic_ns`."""
+    number = ir.IntType(64)
+    moment = cgutils.alloca_once(builder, ir.ArrayType(number, 2))
+    kind = ir.FunctionType(cgutils.int32_t, [cgutils.int32_t, moment.type])
+    clock = cgutils.get_or_insert_function(builder.module, kind, "meanmax_clock")
+    builder.call(clock, [cgutils.int32_t(time.CLOCK_MONOTONIC), moment])
+    seconds, rest = (builder.extract_value(builder.load(moment), place) for place in range(2))
+    return builder.add(builder.mul(seconds, number(10**9)), rest)
+
+
 def _define_worker(context, module, kind, target, callee):
     r"""The C function that each thread runs: it takes blocks until none is left."""
     worker = ir.Function(
@@ -197,7 +253,7 @@ def _define_worker(context, module, kind, target, callee):
     worker.linkage = "internal"
     builder = ir.IRBuilder(worker.append_basic_block("entry"))
     content = builder.load(builder.bitcast(worker.args[0], kind.as_pointer()))
-    state, count, packed = (builder.extract_value(content, place) for place in range(3))
+    state, count, packed, several = (builder.extract_value(content, place) for place in range(4))
     args = [
         _borrowed(context, builder, kind, builder.extract_value(packed, place))
         for place, kind in enumerate(callee.args[1:])
@@ -216,6 +272,9 @@ def _define_worker(context, module, kind, target, callee):
     builder.store(state.type.pointee(1), builder.gep(state, [cgutils.int32_t(1)]))
     builder.branch(take)
     builder.position_at_end(done)
+    with builder.if_then(several):
+        end = builder.gep(state, [cgutils.int32_t(2)])
+        builder.atomic_rmw("min", end, _monotonic(builder), "monotonic")
     builder.ret_void()
     return worker
 
