@@ -353,7 +353,9 @@ def channel_table(
         origin[b] = ends[0, b]
     values = np.empty((sample.shape[1], x.shape[1]), x.dtype)
     for i in range(sample.shape[1]):
-        values[i] = x[sample[b, i]]
+        row = x[sample[b, i]]
+        for c in range(x.shape[1]):  # an assignment of arrays takes seconds to compile
+            values[i, c] = row[c]
     sort_columns(values)
     write_centres(t, high, origin[b], theta, values, softmax)
     narrow[b] = write_table(t, low, origin[b], theta, softmax)
@@ -429,10 +431,14 @@ def write_table(t, low, origin, theta, softmax):
         exponent = split_weight(where(spread > ZERO, spread, HALF * (ONE + ZERO * spread)))[1]
         exponent = where(exponent > -largest, exponent, -largest)
         scale[c] = power_of_two(where(exponent < largest, exponent, largest))
-    t[CENTRE] = centre
+    for c in range(high.shape[0]):
+        t[CENTRE, c] = centre[c]
     for c in range(high.shape[0]):
         span[c] = where(high[c] - origin > ZERO, high[c] - origin, ONE + ZERO * origin)
-    t[MU], t[THETA] = origin, theta
+    for c in range(high.shape[0]):
+        t[MU, c] = origin
+    for c in range(high.shape[0]):
+        t[THETA, c] = theta[c]
     inverse, inv_theta, slope = t[INV_SCALE], t[INV_THETA], t[STEEPNESS]
     for c in range(high.shape[0]):
         inverse[c] = ONE / scale[c]
