@@ -41,7 +41,7 @@ gallery: $(STAMP) ## Draw docs/figures, what the runs of STORE allow
 	rm docs/figures/path.png
 	$(BIN)/python examples/path.py
 
-# Workers keep two threads each, since one thread would hide races; waiting threads sleep, not spin.
+# Workers keep two threads each, since one thread would hide races; PyTorch's waiting threads sleep, not spin.
 # First the library's tests, with all imports of packages that only extras bring blocked, then the rest.
 PYTEST := OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -p tests.without_extras -n $(WORKERS)
 test: $(STAMP) ## Run the tests and the doctests

@@ -21,6 +21,7 @@ COMMANDS = {
     "results": "Show, export and merge runs.",
     "train": "Train one model and save it.",
     "tune": "Search settings on validation nodes.",
+    "warmup": "Compile the kernels ahead of use.",
 }
 UNLISTED = ("bench-large",)
 
