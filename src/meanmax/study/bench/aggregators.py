@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from meanmax import kernel_cache
 from meanmax.graph import Graph
 from meanmax.study.bench import BenchSettings, measure
 from meanmax.study.bench.competitors import COMPETITORS, LINEAR, PASSES, SWEPT, TRAIN, Inputs
@@ -41,8 +42,8 @@ METHOD = {
 }
 COLD_START = (
     "seconds of the first forward+backward pass of each aggregator at float32, one after the "
-    "other in a fresh process; 'compile' with an empty NUMBA_CACHE_DIR, 'cached' with the one that "
-    "it filled; 'exact' is what rows on the exact path need on top"
+    "other in a fresh process; 'compile' with an empty folder as the only one for compiled kernels, "
+    "'cached' with the one that it filled; 'exact' is what rows on the exact path need on top"
 )
 
 Timed = Mapping[str, Timing]
@@ -212,7 +213,7 @@ def measure_peaks(
 def cold_start(threads: int) -> dict[str, Any]:
     r"""First calls with an empty compilation cache, then in a new process with the filled one."""
     with tempfile.TemporaryDirectory(prefix="meanmax-cold-") as folder:
-        env, request = {"NUMBA_CACHE_DIR": folder}, {"threads": threads}
+        env, request = {kernel_cache.VARIABLE: folder}, {"threads": threads}
         runs = {
             key: run_child(f"{__name__}:measure_first_calls", request, env)
             for key in ("compile", "cached")
