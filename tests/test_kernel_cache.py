@@ -35,7 +35,7 @@ def run(folder, **environment):
     """What a process prints that calls a compiled function: its result, and compilations."""
     done = subprocess.run(
         [sys.executable, "-B", "-c", SCRIPT.format(folder=str(folder / "code"))],
-        env=os.environ | {"NUMBA_CACHE_DIR": str(folder / "cache")} | environment,
+        env=os.environ | {"MEANMAX_KERNEL_CACHE": str(folder / "cache")} | environment,
         capture_output=True,
         text=True,
     )
@@ -44,7 +44,7 @@ def run(folder, **environment):
 
 
 def stored(folder):
-    return sorted((folder / "cache" / "meanmax").glob(f"twice-*{kernel_cache.SUFFIX}"))
+    return sorted((folder / "cache").glob(f"twice-*{kernel_cache.SUFFIX}"))
 
 
 def test_second_process_does_not_compile(folder):
@@ -108,9 +108,7 @@ def test_read_only_folder_is_read_and_the_next_one_written(monkeypatch, tmp_path
 
 def test_no_temporary_file_is_left(folder):
     run(folder)
-    assert [path.suffix for path in (folder / "cache" / "meanmax").iterdir()] == [
-        kernel_cache.SUFFIX
-    ]
+    assert [path.suffix for path in (folder / "cache").iterdir()] == [kernel_cache.SUFFIX]
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -123,9 +121,16 @@ def test_says_in_a_terminal_that_it_compiles(monkeypatch, capsys, terminal):
     assert told == ("meanmax: compiling kernels, once per machine ...\n" if terminal else "")
 
 
-def test_folders_end_with_the_users_own(monkeypatch, tmp_path):
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    first, beside, own = kernel_cache.folders()
-    assert first == tmp_path / "meanmax"
+def test_folders_end_with_the_users_own(monkeypatch):
+    monkeypatch.delenv("MEANMAX_KERNEL_CACHE", raising=False)
+    beside, own = kernel_cache.folders()
     assert beside == Path(kernel_cache.__file__).parent / "__pycache__"
     assert own.parent.name == "meanmax"
+
+
+def test_the_variable_names_the_only_folder(folder, monkeypatch):
+    monkeypatch.setenv("MEANMAX_KERNEL_CACHE", str(folder / "cache"))
+    assert list(kernel_cache.folders()) == [folder / "cache"]
+    assert run(folder) == (8, 1)
+    assert run(folder, MEANMAX_KERNEL_CACHE=str(folder / "other")) == (8, 1)
+    assert run(folder) == (8, 0)

@@ -5,8 +5,9 @@ the types of the arguments, the processor, and the versions of numba and Python.
 under a temporary name and then renamed, and its name is unique to its key, so that processes may
 compile at the same time, in any order.
 
-Files are looked for in :obj:`NUMBA_CACHE_DIR`, next to the sources and in the user's cache folder,
-and written to the first of these that can be written to.
+Files are looked for next to the sources and in the user's cache folder, and written to the first of
+these that can be written to. If the environment variable :obj:`MEANMAX_KERNEL_CACHE` is set, its
+value is the only folder: with an empty one, every kernel is compiled.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from numba.core.serialize import dumps
 from numba.misc.appdirs import user_cache_dir
 
 SUFFIX = ".kernel"
+VARIABLE = "MEANMAX_KERNEL_CACHE"
 
 
 class DiskCache(_Cache):  # type: ignore[misc]
@@ -109,8 +111,9 @@ def source_digest(source: Path) -> str:
 
 def folders() -> Iterator[Path]:
     r"""Where compiled kernels may lie."""
-    if given := os.environ.get("NUMBA_CACHE_DIR"):
-        yield Path(given, "meanmax")
+    if given := os.environ.get(VARIABLE):
+        yield Path(given)
+        return
     yield Path(__file__).parent / "__pycache__"
     yield Path(user_cache_dir("meanmax"), "kernels")
 

@@ -7,6 +7,7 @@ from click.testing import CliRunner
 from meanmax.cli import main
 from meanmax.cli.commands.bench import tables
 from meanmax.cli.tables import print_out
+from meanmax.study.bench import cases
 from meanmax.study.bench.competitors import COMPETITORS, PASSES, Competitor
 from meanmax.study.bench.report import failures
 
@@ -58,6 +59,27 @@ def test_a_competitor_that_fails_ends_with_an_error_after_writing(tmp_path, monk
     result = invoke(*SMALL, "--out", str(tmp_path))
     assert_message(result, "not everything could be measured", "power-law, max (torch), forward")
     assert (tmp_path / "bench.png").exists()
+
+
+@pytest.mark.parametrize(
+    "kind, shown",
+    [
+        ("cases", ["one graph", "512 graphs", "next to a process that does the same", "× alone"]),
+        ("small", ["drop-in, fresh", "Graph, reused", "2,000", "1 of"]),
+    ],
+)
+def test_cases_and_small_graphs(tmp_path, monkeypatch, kind, shown):
+    monkeypatch.setattr(cases, "GROUPS", (cases.MANY,))
+    monkeypatch.setattr(cases, "THREADS", (1,))
+    result = invoke("bench", f"--{kind}", "--quick", "--repeats", "1", "--out", str(tmp_path))
+    assert result.exit_code == 0, result.output
+    assert all(text in result.stdout for text in shown), result.stdout
+    assert [path.name for path in tmp_path.iterdir()] == [f"{kind}.json"]
+    assert json.loads((tmp_path / f"{kind}.json").read_text())[kind]
+
+
+def test_one_bench_at_a_time():
+    assert_message(invoke("bench", "--cases", "--small"), "choose one")
 
 
 def test_unwritable_folder(tmp_path):

@@ -28,7 +28,8 @@ def full_result():
     result["sweep"] = {"edges": [graph], "channels": [graph]}
     first = {"lp-numba": 1.5, "exact-numba": 0.25}
     run = {"first_call_seconds": first, "three_aggregators_seconds": 1.5}
-    result["cold"] = {"error": None, "compile": run, "cached": run}
+    labels = {"lp-numba": "lp p=2 (numba)", "exact-numba": "softmax exact"}
+    result["cold"] = {"error": None, "labels": labels, "compile": run, "cached": run}
     return result
 
 

@@ -122,7 +122,7 @@ def test_two_processes_share_one_cache(monkeypatch):
     asked = []
 
     def child(module, request, env):
-        asked.append((module, request, env["NUMBA_CACHE_DIR"]))
+        asked.append((module, request, env["MEANMAX_KERNEL_CACHE"]))
         return {"run": len(asked)}
 
     monkeypatch.setattr(aggregators, "run_child", child)

@@ -9,6 +9,7 @@ from meanmax.study.bench.measure import (
     WARM_UP_CALLS,
     ChildError,
     PrivatePeak,
+    neighbour,
     private_bytes,
     run_child,
     time_in_turns,
@@ -52,6 +53,57 @@ def test_request_and_environment_reach_the_child(tmp_path, monkeypatch):
     )
     monkeypatch.syspath_prepend(tmp_path)
     assert run_child("echo:work", {"a": 1}, {"COLOUR": "red"}) == [1, "red"]
+
+
+LOOP = """
+from pathlib import Path
+from meanmax.study.bench.measure import repeat_until_released
+
+def work(path):
+    calls = []
+    def call():
+        calls.append(0)
+        Path(path).write_text(str(len(calls)))
+    repeat_until_released(call)
+    Path(path).write_text("ended")
+
+def fail_later(path):
+    calls = []
+    def call():
+        calls.append(0)
+        if len(calls) > 1:
+            raise ValueError("too hot")
+    repeat_until_released(call)
+"""
+
+
+def test_a_neighbour_is_busy_inside_of_the_block_only(tmp_path, monkeypatch):
+    (tmp_path / "loop.py").write_text(LOOP)
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "calls"
+    with neighbour("loop:work", {"path": str(path)}):
+        first = path.read_text()
+        while path.read_text() in ("", first):
+            pass
+    assert path.read_text() == "ended"
+
+
+@pytest.mark.parametrize("failing", [True, False])
+def test_a_neighbour_ends_with_an_error_of_the_block(tmp_path, monkeypatch, failing):
+    """Either its own error or that of the block is seen, and no process is left."""
+    (tmp_path / "loop.py").write_text(LOOP)
+    monkeypatch.syspath_prepend(tmp_path)
+    path = str(tmp_path / "calls")
+    if failing:
+        with (
+            pytest.raises(ChildError, match="too hot"),
+            neighbour("loop:fail_later", {"path": path}),
+        ):
+            pass
+    else:
+        with pytest.raises(KeyError), neighbour("loop:work", {"path": path}):
+            raise KeyError("own")
+        assert Path(path).read_text() == "ended"
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")

@@ -15,11 +15,13 @@ from rich.console import Console
 from rich.progress import Progress
 
 from meanmax.cli import options
-from meanmax.cli.tables import Grid, decimal, print_out
+from meanmax.cli.tables import WIDTH, Grid, decimal, print_out
 from meanmax.study.bench import AMAZON_FILE, BenchSettings
 
 DEFAULTS = BenchSettings(threads=min(2, os.cpu_count() or 1))
 PASSES = ("forward", "forward+backward")
+AGGREGATORS = ("lp", "polynomial", "softmax")
+PYG = ("pyg_softmax", "pyg_powermean")
 GIB = 1 << 30
 
 Column = tuple[str, str, str]
@@ -75,6 +77,18 @@ def _setting(name: str, kind: Any, text: str) -> Callable[[options.F], options.F
     is_flag=True,
     help="Compare training epochs of layers with PyG's instead, and measure their memory.",
 )
+@click.option(
+    "--cases",
+    is_flag=True,
+    help="Compare aggregators with linear products instead, at degree 4 and 36, on one graph and "
+    "512, on one thread and two, alone and next to a busy process; takes --cold.",
+)
+@click.option(
+    "--small",
+    is_flag=True,
+    help="Compare aggregators with PyG's on one thread instead, on 200 to 200,000 edges, with "
+    "fresh graphs and reused ones.",
+)
 @click.option("--cold", is_flag=True, help="Also time compilation and first calls.")
 @click.option(
     "--memory/--no-memory", "measure_memory", default=True, help="Measure peak memory (Linux)."
@@ -86,20 +100,34 @@ def _setting(name: str, kind: Any, text: str) -> Callable[[options.F], options.F
     "--out",
     type=options.FOLDER,
     default="bench-results",
-    help="Folder for bench.json, bench.png and bench.svg, or layers.json.",
+    help="Folder for bench.json, bench.png and bench.svg, or one of layers.json, cases.json and "
+    "small.json.",
 )
 @options.as_json
-def bench(out: Path, print_json: bool, layers: bool, **settings: Any) -> None:
+def bench(
+    out: Path, print_json: bool, layers: bool, cases: bool, small: bool, **settings: Any
+) -> None:
     r"""Compare the speed of aggregators with PyG's.
 
     The floor is the faster of two linear products, ours and PyTorch's. All ratios are between
     medians that were measured in turns in this run.
     """
+    if layers + cases + small > 1:
+        raise click.UsageError("--layers, --cases and --small are benches of their own; choose one")
     from meanmax.study.bench.aggregators import run_bench
+    from meanmax.study.bench.cases import run_cases
     from meanmax.study.bench.graphs import GraphError
     from meanmax.study.bench.layers import run_layers
     from meanmax.study.bench.report import as_json, check_folder, failures, write_files
+    from meanmax.study.bench.small import run_small
 
+    run, shown = run_bench, tables
+    if layers:
+        run, shown = run_layers, layer_tables
+    elif cases:
+        run, shown = run_cases, case_tables
+    elif small:
+        run, shown = run_small, small_tables
     try:
         check_folder(out)
         with Progress(console=Console(stderr=True), transient=True) as bars:
@@ -108,7 +136,7 @@ def bench(out: Path, print_json: bool, layers: bool, **settings: Any) -> None:
                 task = bars.add_task(title, total=steps)
                 return lambda: bars.advance(task)
 
-            result = (run_layers if layers else run_bench)(BenchSettings(**settings), progress)
+            result = run(BenchSettings(**settings), progress)
         written = write_files(result, out)
     except OSError as error:
         raise click.ClickException(
@@ -118,10 +146,8 @@ def bench(out: Path, print_json: bool, layers: bool, **settings: Any) -> None:
         raise click.ClickException(str(error)) from error
     if print_json:
         click.echo(as_json(result))
-    elif layers:
-        print_out(*layer_tables(result), width=150)
     else:
-        print_out(*tables(result))
+        print_out(*shown(result), width=150 if layers else WIDTH)
     click.echo(f"written: {', '.join(str(path) for path in written)}", err=True)
     if failed := failures(result):
         raise click.ClickException("not everything could be measured:\n" + "\n".join(failed))
@@ -139,7 +165,7 @@ def tables(result: dict[str, Any]) -> list[Grid | str]:
     for series in (result["sweep"] or {}).values():
         parts += [_sweep_table(series, key) for key in PASSES if series]
     if result["cold"] is not None and result["cold"]["error"] is None:
-        parts.append(_cold_table(result["cold"], labels))
+        parts.append(_cold_table(result["cold"]))
     return [*parts, *(f"note: {note}" for note in result["notes"])]
 
 
@@ -158,6 +184,71 @@ def layer_tables(result: dict[str, Any]) -> list[Grid | str]:
     if result["memory"] is not None:
         parts.append(_memory_table(result["memory"]))
     return [*parts, *(f"note: {note}" for note in result["notes"])]
+
+
+def case_tables(result: dict[str, Any]) -> list[Grid | str]:
+    r"""The machine, the cases alone, next to a neighbour and against one graph, and notes."""
+    cases = result["cases"]
+    alone, beside, many = [], [], []
+    for case in cases:
+        rows = {row["competitor"].removesuffix("-numba"): row for row in case["results"]}
+        ours = [rows[name] for name in AGGREGATORS]
+        title = [case["name"], str(case["threads"])]
+        size = f"{case['num_nodes']:,} / {case['num_edges']:,}"
+        floor, busy = case["floor"], case["neighbour_floor"]
+        ratios = [decimal(row["ratio_to_floor"]) for row in ours]
+        alone.append([*title, size, decimal(floor["median_ms"], ".3f"), *ratios])
+        slower = [decimal(row["ratio_to_alone"]) for row in (rows["linear"], *ours)]
+        ratios = [decimal(row["neighbour_ratio_to_floor"]) for row in ours]
+        beside.append([*title, decimal(busy["median_ms"], ".3f"), *ratios, *slower])
+        if case["num_graphs"] > 1:
+            against = [decimal(row["ratio_to_one_graph"]) for row in (rows["linear"], *ours)]
+            many.append([*title, *against])
+    left, floors = ["case"], [f"{name}\n× floor" for name in AGGREGATORS]
+    start = ["case", "threads"]
+    own = [f"{name}\n× alone" for name in ("linear", *AGGREGATORS)]
+    what = f"forward+backward, {cases[0]['channels']} channels"
+    parts: list[Grid | str] = [
+        _machine(result),
+        Grid(f"{what}: alone", [*start, "nodes / edges", "floor ms", *floors], alone, left),
+        Grid(
+            f"{what}: next to a process that does the same",
+            [*start, "floor ms", *floors, *own],
+            beside,
+            left,
+            caption="× floor: by the floor next to that process; × alone: by its own time alone",
+        ),
+        Grid(
+            f"{what}: many graphs as a ratio to one with the same nodes and edges",
+            [*start, "linear", *AGGREGATORS],
+            many,
+            left,
+        ),
+    ]
+    if result["cold"] is not None and result["cold"]["error"] is None:
+        parts.append(_cold_table(result["cold"]))
+    return [*parts, *(f"note: {note}" for note in result["notes"])]
+
+
+def small_tables(result: dict[str, Any]) -> list[Grid | str]:
+    r"""The machine, a row for each size and route, and notes."""
+    cells = []
+    for size in result["small"]:
+        rows = {(row["aggregator"], row["route"]): row for row in size["results"]}
+        theirs = [decimal(rows[name, None]["median_ms"], ".3f") for name in PYG]
+        for route in dict.fromkeys(route for _, route in rows if route is not None):
+            ours = [rows[name, route] for name in AGGREGATORS]
+            ratios = [" / ".join(decimal(row[f"ratio_to_{name}"]) for name in PYG) for row in ours]
+            cells.append([f"{size['num_edges']:,}", route, *theirs, *ratios])
+    grid = Grid(
+        f"small graphs: a step as a ratio to PyG's softmax / power mean, "
+        f"{result['settings']['channels']} channels",
+        ["edges", "route", "PyG softmax\nms", "PyG power mean\nms", *AGGREGATORS],
+        cells,
+        left=["route"],
+        caption="below 1: faster than PyG's",
+    )
+    return [_machine(result), grid, *(f"note: {note}" for note in result["notes"])]
 
 
 def _machine(result: dict[str, Any]) -> str:
@@ -193,17 +284,18 @@ def _sweep_table(series: list[dict[str, Any]], key: str) -> Grid:
     return Grid(title, ["size", "floor ms", *labels.values()], cells, left=["size"])
 
 
-def _cold_table(cold: dict[str, Any], labels: dict[str, str]) -> Grid:
-    both = [cold[key] for key in ("compile", "cached")]
-    cells = [
-        [labels[name], *(f"{run['first_call_seconds'][name]:.3f}" for run in both)]
-        for name in both[0]["first_call_seconds"]
-    ]
-    totals = (f"{run['three_aggregators_seconds']:.3f}" for run in both)
+def _cold_table(cold: dict[str, Any]) -> Grid:
+    runs = [cold["compile"], cold["cached"]]
+    firsts = [run["first_call_seconds"] for run in runs]
+    pairs = {cold["labels"][name]: [first[name] for first in firsts] for name in firsts[0]}
+    pairs["all three aggregators"] = [run["three_aggregators_seconds"] for run in runs]
     return Grid(
         "cold start: seconds of the first forward+backward pass",
-        ["", "empty cache", "warm cache, new process"],
-        [*cells, ["all three aggregators", *totals]],
+        ["", "empty cache", "warm cache, new process", "× warm cache"],
+        [
+            [label, f"{empty:.3f}", f"{warm:.3f}", f"{empty / warm:.1f}"]
+            for label, (empty, warm) in pairs.items()
+        ],
         left=[""],
         caption="exact: what rows on the exact path need on top",
     )

@@ -7,12 +7,12 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from meanmax import kernel_cache
 from meanmax.graph import Graph
 from meanmax.study.bench import BenchSettings, measure
 from meanmax.study.bench.competitors import COMPETITORS, LINEAR, PASSES, SWEPT, TRAIN, Inputs
@@ -41,8 +41,8 @@ METHOD = {
 }
 COLD_START = (
     "seconds of the first forward+backward pass of each aggregator at float32, one after the "
-    "other in a fresh process; 'compile' with an empty NUMBA_CACHE_DIR, 'cached' with the one that "
-    "it filled; 'exact' is what rows on the exact path need on top"
+    "other in a fresh process; 'compile' with one empty folder for compiled kernels, 'cached' with "
+    "that folder filled; 'exact' is what rows on the exact path need on top"
 )
 
 Timed = Mapping[str, Timing]
@@ -89,28 +89,15 @@ def run_bench(
     """
     settings = settings.resolved()
     real, note = find_amazon(Path(settings.data_dir) if settings.data_dir else None)
-    notes = [note] if note else []
-    if settings.quick:
-        notes.append("quick sizes try the command; they say nothing about speed")
     made = GraphSource("power-law", settings.nodes, settings.edges, settings.seed)
     sources = [made] if real is None else [made, real]
-    result: dict[str, Any] = {
-        "schema": 1,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "settings": asdict(settings),
-        "method": METHOD,
-        "notes": notes,
-    }
+    result = measure.new_result(settings, METHOD)
+    result["notes"] = [*([note] if note else []), *result["notes"]]
     with num_threads(settings.threads):
         loaded = [(source, source.load()) for source in sources]  # bad files fail before the work
         result["graphs"] = [_measure(*pair, settings, progress) for pair in loaded]
         result["sweep"] = _sweep(settings, progress) if settings.sweep else None
-    result["cold"] = None
-    if settings.cold:
-        cold, error = measure.try_child(
-            progress, "cold start", lambda: cold_start(settings.threads)
-        )
-        result["cold"] = cold or {"error": error}
+    result["cold"] = cold_part(settings, progress)
     result["machine"] = machine_facts()
     return result
 
@@ -209,15 +196,24 @@ def measure_peaks(
     }
 
 
+def cold_part(settings: BenchSettings, progress: Progress) -> dict[str, Any] | None:
+    r"""The cold start if the settings select it, or why it failed."""
+    if not settings.cold:
+        return None
+    cold, error = measure.try_child(progress, "cold start", lambda: cold_start(settings.threads))
+    return cold or {"error": error}
+
+
 def cold_start(threads: int) -> dict[str, Any]:
     r"""First calls with an empty compilation cache, then in a new process with the filled one."""
     with tempfile.TemporaryDirectory(prefix="meanmax-cold-") as folder:
-        env, request = {"NUMBA_CACHE_DIR": folder}, {"threads": threads}
+        env, request = {kernel_cache.VARIABLE: folder}, {"threads": threads}
         runs = {
             key: run_child(f"{__name__}:measure_first_calls", request, env)
             for key in ("compile", "cached")
         }
-    return {"what": COLD_START, "error": None, **runs}
+    labels = {name: COMPETITORS[name].label for name in FIRST_CALLS}
+    return {"what": COLD_START, "error": None, "labels": labels, **runs}
 
 
 def measure_first_calls(threads: int) -> dict[str, Any]:

@@ -3,8 +3,7 @@ r"""The bench of layers: training epochs of our models and of PyG's, and the mem
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -200,6 +199,11 @@ MEMORY_CASES: dict[str, tuple[Shape, Callable[[str | None], Module]]] = {
     "gcn 64": (LARGE, lambda aggr: GCNConv(64, 64, aggr=aggr)),
 }
 SHRINK = 40
+METHOD = {
+    "epoch": "forward, backward and Adam step of two layers, hidden 64 (GAT: 8 heads of 8), "
+    "dropout 0.5, all nodes in the loss, dense input unless stated",
+    "own_linear": "the time as a multiple of that of the same model without aggregator",
+}
 
 
 def run_layers(
@@ -210,17 +214,7 @@ def run_layers(
     :obj:`progress`: see :func:`meanmax.study.bench.aggregators.run_bench`.
     """
     settings = settings.resolved()
-    result: dict[str, Any] = {
-        "schema": 1,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "settings": asdict(settings),
-        "method": {
-            "epoch": "forward, backward and Adam step of two layers, hidden 64 (GAT: 8 heads of "
-            "8), dropout 0.5, all nodes in the loss, dense input unless stated",
-            "own_linear": "the time as a multiple of that of the same model without aggregator",
-        },
-        "notes": ["quick sizes say nothing about speed"] if settings.quick else [],
-    }
+    result = measure.new_result(settings, METHOD)
     with num_threads(settings.threads):
         result["shapes"] = [
             _measure(shape, trainees, settings, progress) for shape, trainees in SHAPES

@@ -22,12 +22,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from meanmax.study.bench import BenchSettings
 
 WARM_UP_CALLS = 2
 MIN_CALLS = 3
@@ -36,7 +39,19 @@ PAUSE = 0.005  # seconds in which OpenMP's waiting threads stop spinning
 STATUS = Path("/proc/self/status")
 PEAK_RESET = Path("/proc/self/clear_refs")
 Progress = Callable[[str, int], Callable[[], None]]
+READY = "ready\n"
 SEPARATE_ARRAYS = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+
+
+def new_result(settings: BenchSettings, method: dict[str, str]) -> dict[str, Any]:
+    r"""What every result begins with."""
+    return {
+        "schema": 1,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "settings": asdict(settings),
+        "method": method,
+        "notes": ["quick sizes say nothing about speed"] if settings.quick else [],
+    }
 
 
 @dataclass
@@ -124,18 +139,75 @@ def run_child(target: str, request: dict[str, Any], env: dict[str, str] | None =
     r"""Calls the function :obj:`"module:name"` with the keyword arguments :obj:`request` in a new
     process, with more environment variables, and returns its result, both as JSON.
     """
+    with _start(target, env) as child:
+        try:
+            return _finish(target, child, json.dumps(request))
+        except BaseException:
+            child.kill()
+            raise
+
+
+@contextmanager
+def neighbour(target: str, request: dict[str, Any]) -> Iterator[None]:
+    r"""Keeps a second process busy in a :obj:`with` block, which begins once that process is ready.
+
+    :obj:`target`: as of :func:`run_child`, a function that ends with
+    :func:`repeat_until_released`. A process that fails, also inside of the block, is a
+    :class:`ChildError`.
+    """
+    with _start(target) as child:
+        assert child.stdin is not None and child.stdout is not None
+        with suppress(BrokenPipeError):  # it ended: there is no answer either
+            child.stdin.write(json.dumps(request) + "\n")
+            child.stdin.flush()
+        ready = child.stdout.readline() == READY
+        if ready:
+            yield
+        _finish(target, child)
+        if not ready:
+            raise ChildError(f"{target} in a child process ended before it was ready")
+
+
+def repeat_until_released(call: Callable[[], object]) -> int:
+    r"""Calls a function again and again until the parent, see :func:`neighbour`, closes stdin or
+    ends, and returns the number of calls. The first call, which may compile, precedes the block.
+    """
+    call()
+    released = threading.Event()
+
+    def wait() -> None:
+        os.read(sys.stdin.fileno(), 1)
+        released.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    sys.stdout.write(READY)
+    sys.stdout.flush()
+    calls = 0
+    while not released.is_set():
+        call()
+        calls += 1
+    return calls
+
+
+def _start(target: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
     inherited = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run(
+    return subprocess.Popen(
         [sys.executable, "-m", __name__, target],
-        input=json.dumps(request),
         env=inherited | (env or {}),
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
     )
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise ChildError(f"{target} in a child process ended with {done.returncode}: {last}")
-    return json.loads(done.stdout)
+
+
+def _finish(target: str, child: subprocess.Popen[str], request: str | None = None) -> Any:
+    r"""Closes the child's stdin, waits for its end, and returns what it answers."""
+    answer, complaints = child.communicate(request)
+    if child.returncode != 0:
+        last = (complaints.strip().splitlines() or ["no message"])[-1]
+        raise ChildError(f"{target} in a child process ended with {child.returncode}: {last}")
+    return json.loads(answer)
 
 
 def try_child(progress: Progress, title: str, call: Callable[[], Any]) -> tuple[Any, str | None]:
@@ -219,4 +291,5 @@ def _status(key: str) -> int:
 
 if __name__ == "__main__":  # the child of run_child
     module, _, name = sys.argv[1].partition(":")
-    json.dump(getattr(import_module(module), name)(**json.load(sys.stdin)), sys.stdout)
+    request = json.loads(sys.stdin.readline())  # stdin stays open for a neighbour
+    json.dump(getattr(import_module(module), name)(**request), sys.stdout)

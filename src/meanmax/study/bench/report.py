@@ -14,6 +14,9 @@ from matplotlib.figure import Figure
 from meanmax.data.files import replacing, write_text
 from meanmax.study.bench.competitors import COMPETITORS, FORWARD, LINEAR, PASSES, TRAIN
 
+JSON_ONLY = {"shapes": "layers.json", "cases": "cases.json", "small": "small.json"}
+r"""The benches without pictures: the key that holds what was measured, and the file."""
+
 COLOURS = {FORWARD: "#9ecae1", TRAIN: "#2171b5"}
 
 
@@ -31,12 +34,13 @@ def check_folder(folder: Path) -> None:
 
 
 def write_files(result: dict[str, Any], folder: Path) -> list[Path]:
-    r"""Writes :obj:`layers.json`, or :obj:`bench.json` with :obj:`bench.png` and :obj:`bench.svg`,
-    each file completely or not at all.
+    r"""Writes :obj:`layers.json`, :obj:`cases.json` or :obj:`small.json`, or :obj:`bench.json` with
+    :obj:`bench.png` and :obj:`bench.svg`, each file completely or not at all.
     """
-    if "shapes" in result:
-        write_text(folder / "layers.json", as_json(result) + "\n")
-        return [folder / "layers.json"]
+    for key, name in JSON_ONLY.items():
+        if key in result:
+            write_text(folder / name, as_json(result) + "\n")
+            return [folder / name]
     paths = [folder / f"bench.{kind}" for kind in ("json", "png", "svg")]
     write_text(paths[0], as_json(result) + "\n")
     figure = draw(result)
@@ -48,12 +52,13 @@ def write_files(result: dict[str, Any], folder: Path) -> list[Path]:
 
 def failures(result: dict[str, Any]) -> list[str]:
     r"""A line for everything that could not be measured."""
-    if "shapes" in result:
-        entries, parts = result["shapes"], {"memory": result["memory_error"]}
-    else:
+    if "graphs" in result:
         entries = [*result["graphs"], *chain(*(result["sweep"] or {}).values())]
         parts = {f"{graph['name']}, memory": graph["memory_error"] for graph in result["graphs"]}
-        parts["cold start"] = (result["cold"] or {"error": None})["error"]
+    else:
+        (entries,) = (result[key] for key in JSON_ONLY if key in result)
+        parts = {"memory": result.get("memory_error")}
+    parts["cold start"] = (result.get("cold") or {"error": None})["error"]
     found = [
         (", ".join([entry["name"], row["label"], *([row["pass"]] if "pass" in row else [])]), row)
         for entry in entries
