@@ -5,7 +5,7 @@ next to a second process that does the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 import torch
@@ -48,7 +48,7 @@ def run_cases(
 
     :obj:`progress`: see :func:`meanmax.study.bench.aggregators.run_bench`.
     """
-    settings = settings.resolved()
+    settings = replace(settings.resolved(), threads=max(THREADS))  # each case has its own number
     result = measure.new_result(settings, METHOD)
     result["cases"] = [
         case
