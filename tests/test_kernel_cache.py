@@ -44,7 +44,7 @@ def run(folder, **environment):
 
 
 def stored(folder):
-    return sorted((folder / "cache").glob(f"twice-*{kernel_cache.SUFFIX}"))
+    return sorted((folder / "cache").glob(f"doubled.twice-*{kernel_cache.SUFFIX}"))
 
 
 def test_second_process_does_not_compile(folder):
@@ -65,6 +65,7 @@ def test_digest_covers_what_kernels_call(tmp_path, monkeypatch):
     (tmp_path / "ops" / "numba").mkdir(parents=True)
     helper, kernel = tmp_path / "ops" / "numba" / "helper.py", tmp_path / "kernel.py"
     kernel.write_text("")
+    (tmp_path / "kernel_cache.py").write_text("")
     monkeypatch.setattr(kernel_cache, "__file__", str(tmp_path / "kernel_cache.py"))
     digests = set()
     for content in ("ONE = 1", "ONE = 2"):
@@ -85,6 +86,39 @@ def test_damaged_file_is_replaced(folder, damage):
     path.write_bytes(damage(whole))
     assert run(folder) == (8, 1)
     assert run(folder) == (8, 0)
+
+
+def test_without_sources_nothing_is_kept(monkeypatch, tmp_path):
+    monkeypatch.setattr(kernel_cache, "__file__", str(tmp_path / "archive.zip" / "kernel_cache.py"))
+    monkeypatch.setattr(kernel_cache, "folders", lambda: iter([tmp_path / "cache"]))
+    kernel_cache.source_digest.cache_clear()
+    assert kernel_cache.compiled(times_three)(4) == 12
+    kernel_cache.source_digest.cache_clear()
+    assert not (tmp_path / "cache").exists()
+
+
+def test_an_edit_after_the_import_does_not_reach_the_key(folder):
+    """What is compiled is the code that was imported, so its key must be that code's."""
+    script = SCRIPT.format(folder=str(folder / "code")).replace(
+        "print(", f"open(doubled.__file__, 'w').write({SOURCE.format(factor=5)!r})\nprint("
+    )
+    environment = os.environ | {"MEANMAX_KERNEL_CACHE": str(folder / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", script], env=environment, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["8", "1"], done.stderr
+    assert run(folder) == (20, 1)
+
+
+@pytest.mark.parametrize("stderr", [None, "closed"])
+def test_without_a_stderr(monkeypatch, tmp_path, stderr):
+    file = None
+    if stderr == "closed":
+        file = (tmp_path / "stderr").open("w")
+        file.close()
+    monkeypatch.setattr(sys, "stderr", file)
+    kernel_cache.announce.cache_clear()
+    kernel_cache.announce()
 
 
 def times_three(x):

@@ -41,8 +41,9 @@ class DiskCache(_Cache):  # type: ignore[misc]
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self._name = function.__qualname__
-        self._source = Path(function.__code__.co_filename)
+        self._name = f"{function.__module__}.{function.__qualname__}"
+        # Taken now, with the code that is imported: the files may change before it is compiled.
+        self._digest = source_digest(Path(function.__code__.co_filename))
 
     @property
     def cache_path(self) -> str:
@@ -53,7 +54,7 @@ class DiskCache(_Cache):  # type: ignore[misc]
         r"""The compiled code for a signature, or :obj:`None`."""
         target_context.refresh()
         name = self._file_name(sig, target_context)
-        for folder in folders():
+        for folder in folders() if self._digest else ():
             with suppress(OSError):
                 content = (folder / name).read_bytes()
                 digest, data = content[:32], content[32:]
@@ -67,7 +68,7 @@ class DiskCache(_Cache):  # type: ignore[misc]
         content = dumps(data._reduce())
         content = hashlib.sha256(content).digest() + content
         name = self._file_name(sig, data.target_context)
-        for folder in folders():
+        for folder in folders() if self._digest else ():
             with suppress(OSError):
                 _write(folder / name, content)
                 return
@@ -87,7 +88,7 @@ class DiskCache(_Cache):  # type: ignore[misc]
     def _file_name(self, sig: Any, target_context: Any) -> str:
         facts = (
             self._name, sig, target_context.codegen().magic_tuple(), numba.__version__,
-            sys.version_info[:2], source_digest(self._source),
+            sys.version_info[:2], self._digest,
         )  # fmt: skip
         return f"{self._name}-{hashlib.sha256(repr(facts).encode()).hexdigest()[:24]}{SUFFIX}"
 
@@ -100,13 +101,18 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 
 @cache
-def source_digest(source: Path) -> str:
-    r"""A hash of the file and of all others that its kernels may call into."""
-    operations = Path(__file__).parent / "ops"
-    total = hashlib.sha256()
-    for path in sorted({source, *operations.rglob("*.py")}):
-        total.update(path.read_bytes())
-    return total.hexdigest()
+def source_digest(source: Path) -> str | None:
+    r"""A hash of the file and of all others that its kernels may call into; :obj:`None`, with which
+    nothing is kept, where the sources are not files.
+    """
+    own = Path(__file__)
+    try:
+        parts = [
+            path.read_bytes() for path in (source, own, *sorted(own.parent.glob("ops/**/*.py")))
+        ]
+    except OSError:
+        return None
+    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 
 def folders() -> Iterator[Path]:
@@ -121,7 +127,7 @@ def folders() -> Iterator[Path]:
 @cache
 def announce() -> None:
     r"""Says once, in a terminal, why the first call takes seconds."""
-    if sys.stderr.isatty():
+    if sys.stderr is not None and not sys.stderr.closed and sys.stderr.isatty():
         print("meanmax: compiling kernels, once per machine ...", file=sys.stderr, flush=True)
 
 

@@ -174,3 +174,18 @@ def test_single_node(form, backend):
     got = run(form, torch.tensor([[2.5, -1.5]]), graph, LOWER[form.kind] + 3.0, backend)
     want = [2.5, 1.5] if "abs" in str(form) else [2.5, -1.5]
     assert got.out[0].tolist() == pytest.approx(want)
+
+
+@pytest.mark.parametrize("kind", ["softmax", "polynomial"])
+def test_output_may_be_changed_in_place(kind):
+    """The gradient of weights does not read the output, also on rows of the exact path."""
+    generator = torch.Generator().manual_seed(0)
+    graph = Graph.from_edge_index(torch.randint(20, (2, 60), generator=generator), 20)
+    x, start = 1000 * torch.randn(20, 4, generator=generator), torch.rand(60, generator=generator)
+    grads = []
+    for change in (lambda out: out + 12345.0, lambda out: out.add_(12345.0)):
+        weight = start.clone().requires_grad_()
+        out = getattr(functional, kind)(x, graph, 40.0, edge_weight=weight, form="sum")
+        change(out).square().sum().backward()
+        grads.append(weight.grad)
+    assert torch.equal(*grads)

@@ -79,7 +79,6 @@ class NumbaState:
     average: Array | None
     tilts: Array | None
     needs_exact: Array
-    out: Array
     exact: ExactState | None
     ties: Array  # how many features of each block of nodes lie at the origin
     limit: np.floating
@@ -133,7 +132,7 @@ def forward(
         exact = exact_forward(blocks, weights, z, table, spec, needs_exact, out)
     limit = z.dtype.type(limits.largest)
     return torch.from_numpy(out), NumbaState(
-        spec, blocks, weights, z, table, *fast, needs_exact, out, exact, ties, limit
+        spec, blocks, weights, z, table, *fast, needs_exact, exact, ties, limit
     )
 
 

@@ -317,7 +317,7 @@ def exact_weight_backward(
                     whole += grad[v, c] * mu[c] * root[c] / (theta[c] * a)
             elif a > ZERO and times_weight:
                 for c in range(start, start + width):
-                    whole += grad[v, c] * (out[v, c] / a)
+                    whole += grad[v, c] * (out[i, c] / a)
             for e in range(rowptr[v], rowptr[v + 1]):
                 z, m, k = x[col[e]], mantissa[col[e]], exponent[col[e]]
                 for c in range(start, stop):
@@ -515,6 +515,7 @@ class ExactState:
     inverse: Array
     ratio: Array
     extra: Array
+    out: Array  # a copy of these rows' output, where the gradient of weights needs it
 
     def backward(self, state: NumbaState, g: Array, dx: Array) -> tuple[Array, Array]:
         r"""Adds to :obj:`dx`; returns the parameter's gradient and :obj:`dx`'s sum per block."""
@@ -540,7 +541,7 @@ class ExactState:
             self.blocks, self.chosen, self.graph_of, graph.rowptr, graph.col, state.x,
             self.mantissa, self.exponent, state.table, kind_code(spec),
             spec.shift == "consistent", spec.times_weight, state.limit, state.weights.sums[0],
-            self.peak, self._pulled(state, g), self.anchor, self.ratio, g, state.out, weight_grad,
+            self.peak, self._pulled(state, g), self.anchor, self.ratio, g, self.out, weight_grad,
         )  # fmt: skip
 
     def _pulled(self, state: NumbaState, g: Array) -> Array:
@@ -584,8 +585,9 @@ def exact_forward(
             *shared, spec.kind == "softmax", extreme_weights, spec.unit_denominator,
             spec.times_weight, peak, anchor, inverse, ratio, extra, out,
         )  # fmt: skip
+    kept = out[chosen] if spec.times_weight else peak
     return ExactState(
-        chosen, graph_of, blocks, mantissa, exponent, peak, anchor, inverse, ratio, extra
+        chosen, graph_of, blocks, mantissa, exponent, peak, anchor, inverse, ratio, extra, kept
     )
 
 

@@ -61,10 +61,12 @@ def _find(name: str) -> int | None:
     return ctypes.cast(function, ctypes.c_void_p).value
 
 
-_openmp = _find("GOMP_parallel") if torch.backends.openmp.is_available() else None
+_clock = _find("clock_gettime")
+_openmp = _find("GOMP_parallel") if torch.backends.openmp.is_available() and _clock else None
 # Compiled code refers to these by name. Where there is no OpenMP, neither is called.
 llvmlite.binding.add_symbol("meanmax_parallel", _openmp or 1)
-llvmlite.binding.add_symbol("meanmax_clock", _find("clock_gettime") or 1)
+llvmlite.binding.add_symbol("meanmax_clock", _clock or 1)
+CLOCK = getattr(time, "CLOCK_MONOTONIC", 1)  # Windows has none
 _pool: ThreadPoolExecutor | None = None
 
 NEVER = np.iinfo(np.int64).max
@@ -125,19 +127,20 @@ class Kernel:
     """
 
     def __init__(self, function: Callable[..., Any], *, reassociate: bool = False) -> None:
-        self._name = function.__name__
+        self._name = function.__name__.strip("<>")
         body = numba.njit(error_model="numpy", fastmath=REORDERED if reassociate else CONTRACTED)(
             function
         )
         # Named arguments: numba finds the types of a tuple of arrays slowly.
         names = ", ".join(list(inspect.signature(function).parameters)[1:])
+        # numba tells functions of a module apart by their names.
         source = (
-            f"def launch(_threads, _state, _count, {names}):\n"
+            f"def launch_{self._name}(_threads, _state, _count, {names}):\n"
             f"    run_blocks(body, _threads, _state, _count, ({names},))"
         )
         scope = {"__name__": function.__module__, "run_blocks": run_blocks, "body": body}
         exec(source, scope)
-        self._launch = numba.njit(nogil=True)(scope["launch"])
+        self._launch = numba.njit(nogil=True)(scope[f"launch_{self._name}"])
         self._launch._cache = DiskCache(function)
 
     def __call__(self, blocks: Any, *args: Any) -> None:
@@ -159,12 +162,12 @@ class Kernel:
         elif _openmp is None:
             self._run_on_pool(threads, state, count, blocks, *args)
         else:
-            begin = time.monotonic_ns()
+            begin = time.clock_gettime_ns(CLOCK)
             if _neighbours.are_busy(begin):
                 self._launch(1, state, count, blocks, *args)
             else:
                 self._launch(threads, state, count, blocks, *args)
-                _neighbours.note(begin, int(state[2]), time.monotonic_ns())
+                _neighbours.note(begin, int(state[2]), time.clock_gettime_ns(CLOCK))
         if state[1]:
             raise MemoryError(f"not enough memory for the kernel {self._name!r}")
 
@@ -253,12 +256,12 @@ def _borrowed(context, builder, kind, value):
 
 
 def _monotonic(builder):
-    r"""The time of :func:`time.monotonic_ns`."""
+    r"""The time of :obj:`CLOCK` in nanoseconds."""
     number = ir.IntType(64)
     moment = cgutils.alloca_once(builder, ir.ArrayType(number, 2))
     kind = ir.FunctionType(cgutils.int32_t, [cgutils.int32_t, moment.type])
     clock = cgutils.get_or_insert_function(builder.module, kind, "meanmax_clock")
-    builder.call(clock, [cgutils.int32_t(time.CLOCK_MONOTONIC), moment])
+    builder.call(clock, [cgutils.int32_t(CLOCK), moment])
     seconds, rest = (builder.extract_value(builder.load(moment), place) for place in range(2))
     return builder.add(builder.mul(seconds, number(10**9)), rest)
 
