@@ -31,7 +31,8 @@ def _train_step(backbone: str, aggr: str | None, float64: bool) -> None:
     """
     import torch
 
-    from meanmax import Graph, SparseFeatures, build_model
+    from meanmax.graph import Graph, SparseFeatures
+    from meanmax.nn import build_model
 
     generator = torch.Generator().manual_seed(0)
     graph = Graph.from_edge_index(torch.randint(20, (2, 60), generator=generator), 20)
