@@ -95,7 +95,7 @@ class DiskCache(_Cache):  # type: ignore[misc]
 
 def compiled(function: Callable[..., Any]) -> Any:
     r"""Compiles a function that runs on one thread."""
-    dispatcher = numba.njit(nogil=True)(function)
+    dispatcher = numba.njit(nogil=True, no_cfunc_wrapper=True)(function)
     dispatcher._cache = DiskCache(function)
     return dispatcher
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
+from numba.core.codegen import JITCPUCodegen
 
 from meanmax import kernel_cache
 from meanmax.ops.numba import launch
@@ -58,6 +59,31 @@ def too_much_memory(b, blocks, x):
     if b == 3:
         room = np.empty(1 << 58)
         x[0] = room[0]
+
+
+def test_only_the_optimised_code_of_a_kernel_is_loaded(monkeypatch):
+    """Unoptimised helpers would be called in the process that compiles: three times as slow."""
+    loaded = []
+    add_module = JITCPUCodegen._add_module
+    monkeypatch.setenv(kernel_cache.VARIABLE, os.devnull)  # nothing is loaded from disk
+    monkeypatch.setattr(
+        JITCPUCodegen,
+        "_add_module",
+        lambda codegen, module: loaded.append(str(module)) or add_module(codegen, module),
+    )
+
+    @launch.reordered_subroutine
+    def helper(x, i):
+        return x[i] + 1.0
+
+    @kernel()
+    def with_helper(b, blocks, x):
+        x[b] = helper(x, b)
+
+    x = np.zeros(4)
+    with_helper(np.arange(4), x)
+    assert x.tolist() == [1.0] * 4
+    assert len([module for module in loaded if "helper" in module]) == 1
 
 
 @pytest.fixture(params=["openmp", "pool", "one thread"])

@@ -25,7 +25,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -36,7 +36,7 @@ import torch
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.codegen import CPUCodeLibrary
+from numba.core.codegen import CPUCodeLibrary, JITCPUCodegen
 from numba.extending import intrinsic
 
 from meanmax.kernel_cache import DiskCache
@@ -45,10 +45,12 @@ CONTRACTED = {"contract"}
 REORDERED = {"contract", "reassoc", "nsz"}
 SMALL_WORK = 1 << 16  # numbers in all arrays together, below which a second thread does not pay
 
-subroutine = partial(numba.njit, error_model="numpy", fastmath=CONTRACTED, forceinline=True)
-r"""Compiles a function that kernels call."""
+_linked = partial(numba.njit, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
-reordered_subroutine = partial(numba.njit, error_model="numpy", fastmath=REORDERED)
+subroutine = partial(_linked, fastmath=CONTRACTED, forceinline=True)
+r"""Compiles a function that kernels call; Python cannot call it."""
+
+reordered_subroutine = partial(_linked, fastmath=REORDERED)
 r"""The same for loops whose sums may be reordered, which vectorises dot products."""
 
 
@@ -128,9 +130,7 @@ class Kernel:
 
     def __init__(self, function: Callable[..., Any], *, reassociate: bool = False) -> None:
         self._name = function.__name__.strip("<>")
-        body = numba.njit(error_model="numpy", fastmath=REORDERED if reassociate else CONTRACTED)(
-            function
-        )
+        body = _linked(fastmath=REORDERED if reassociate else CONTRACTED)(function)
         # Named arguments: numba finds the types of a tuple of arrays slowly.
         names = ", ".join(list(inspect.signature(function).parameters)[1:])
         # numba tells functions of a module apart by their names.
@@ -140,7 +140,7 @@ class Kernel:
         )
         scope = {"__name__": function.__module__, "run_blocks": run_blocks, "body": body}
         exec(source, scope)
-        self._launch = numba.njit(nogil=True)(scope[f"launch_{self._name}"])
+        self._launch = numba.njit(nogil=True, no_cfunc_wrapper=True)(scope[f"launch_{self._name}"])
         self._launch._cache = DiskCache(function)
 
     def __call__(self, blocks: Any, *args: Any) -> None:
@@ -191,20 +191,29 @@ def kernel(*, reassociate: bool = False) -> Callable[[Callable[..., Any]], Kerne
 
 
 @contextmanager
-def _optimized_later():
-    r"""Leaves out numba's optimisation of what is compiled inside: the kernel's own, of the code
-    that all of it is linked into, is the one that counts. It saves a third of the time.
+def _only_linked():
+    r"""What numba compiles inside is only linked into the kernel: neither optimised nor loaded.
+
+    If it were loaded, its symbols would be found first, and the process that compiled the kernel
+    would call them, unoptimised, until its end. It also saves a third of the time to compile.
     """
-    name = "_optimize_final_module"
-    optimize = getattr(CPUCodeLibrary, name, None)
-    if optimize is None:  # another version of numba
+    changes = [
+        (CPUCodeLibrary, "_optimize_final_module", lambda library: None),
+        (CPUCodeLibrary, "_finalize_final_module", _mark_finalized),
+        (JITCPUCodegen, "set_env", lambda codegen, name, env: None),
+    ]
+    if not all(hasattr(kind, name) for kind, name, _ in changes):  # another version of numba
         yield
         return
-    setattr(CPUCodeLibrary, name, lambda library: None)  # numba compiles under a lock
-    try:
+    with ExitStack() as restored:  # numba compiles under a lock
+        for kind, name, replacement in changes:
+            restored.callback(setattr, kind, name, getattr(kind, name))
+            setattr(kind, name, replacement)
         yield
-    finally:
-        setattr(CPUCodeLibrary, name, optimize)
+
+
+def _mark_finalized(library):
+    library._finalized = True
 
 
 @intrinsic
@@ -214,7 +223,7 @@ def run_blocks(typingctx, body, threads, state, count, args):
     :obj:`state` holds the next block and receives whether a call failed and, with several threads,
     when the first of them found no more blocks.
     """
-    with _optimized_later():
+    with _only_linked():
         callee = body.get_call_type(typingctx, (types.int64, *args), {})
 
     def codegen(context, builder, signature, values):
