@@ -23,7 +23,7 @@ from meanmax.ops.numba.blocks import (
     sum_parts,
 )
 from meanmax.ops.numba.exact import ExactState, exact_forward
-from meanmax.ops.numba.launch import kernel, larger, subroutine, where
+from meanmax.ops.numba.launch import kernel, larger, scratch, subroutine, where, zero_scratch
 from meanmax.ops.numba.memory import empty, empty_like
 from meanmax.ops.numba.vector_math import (
     CENTRE,
@@ -318,20 +318,22 @@ def channel_ends(b, blocks, x, parts):
     r"""Writes the largest and smallest feature of each block and channel; the largest is NaN unless
     all features are finite.
     """
-    top, bottom, poison = parts[0, b], parts[1, b], np.zeros(x.shape[1], x.dtype)
-    first = x[blocks[b, 0]]
-    for c in range(x.shape[1]):
+    channels, first = x.shape[1], x[blocks[b, 0]]
+    top, bottom = scratch(channels, x.dtype), scratch(channels, x.dtype)
+    poison = zero_scratch(channels, x.dtype)
+    for c in range(channels):
         top[c] = first[c]
         bottom[c] = first[c]
     for u in range(blocks[b, 0], blocks[b, 1]):
         row = x[u]
-        for c in range(x.shape[1]):
+        for c in range(channels):
             z = row[c]
             top[c] = larger(z, top[c])
             bottom[c] = -larger(-z, -bottom[c])
             poison[c] += z * ZERO  # NaN from the first entry that is not finite
-    for c in range(x.shape[1]):
-        top[c] += poison[c]
+    for c in range(channels):
+        parts[0, b, c] = top[c] + poison[c]
+        parts[1, b, c] = bottom[c]
 
 
 @kernel()

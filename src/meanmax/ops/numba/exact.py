@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meanmax.ops.numba.blocks import ROW_COST, Array, EdgeWeights, GraphBlocks, blocks_of
-from meanmax.ops.numba.launch import kernel, larger, read, subroutine, where
+from meanmax.ops.numba.launch import kernel, larger, read, scratch, subroutine, where
 from meanmax.ops.numba.memory import empty, empty_like
 from meanmax.ops.numba.norm import weight_root
 from meanmax.ops.numba.vector_math import (
@@ -230,8 +230,8 @@ def exact_backward(
     inv, theta_sum = t[INV_SCALE], theta_grad[b]
     channels, heads = x.shape[1], weight.shape[1]
     width = U(channels // heads)
-    carried, pull = np.empty(channels, x.dtype), np.empty(channels, x.dtype)
-    moment = np.empty(channels, x.dtype)
+    carried, pull = scratch(channels, x.dtype), scratch(channels, x.dtype)
+    moment = scratch(channels, x.dtype)
     mu, theta = t[MU], t[THETA]
     collected = 0.0
     for u in range(blocks[b, 0], blocks[b, 1]):
@@ -302,7 +302,7 @@ def exact_weight_backward(
     r"""The gradient of the weights of the rows :obj:`chosen`, edge by edge."""
     channels, heads = x.shape[1], weight_grad.shape[1]
     width = U(channels // heads)
-    root, term = np.empty(channels, x.dtype), np.empty(channels, x.dtype)
+    root, term = scratch(channels, x.dtype), scratch(channels, x.dtype)
     for i in range(blocks[b, 0], blocks[b, 1]):
         v, t = chosen[i], table[graph_of[i]]
         scale, inv, mu, theta = t[SCALE], t[INV_SCALE], t[MU], t[THETA]
@@ -398,9 +398,9 @@ def exact_mean_forward(
     the exponent of the row's largest weight.
     """
     width = x.shape[1] // weight.shape[1]
-    s = np.empty(x.shape[1], x.dtype)
-    m = np.empty(x.shape[1], x.dtype)
-    plain = np.empty(x.shape[1], x.dtype)
+    s = scratch(x.shape[1], x.dtype)
+    m = scratch(x.shape[1], x.dtype)
+    plain = scratch(x.shape[1], x.dtype)
     for i in range(blocks[b, 0], blocks[b, 1]):
         v, t = chosen[i], table[graph_of[i]]
         scale, inv, mu = t[SCALE], t[INV_SCALE], t[MU]
@@ -458,8 +458,8 @@ def exact_norm_forward(
 ):  # fmt: skip
     r"""Tilted norms of the rows :obj:`chosen`; saves :math:`K`, :math:`1/S`, the norm, its log."""
     width = x.shape[1] // weight.shape[1]
-    s = np.empty(x.shape[1], x.dtype)
-    root = np.empty(x.shape[1], x.dtype)
+    s = scratch(x.shape[1], x.dtype)
+    root = scratch(x.shape[1], x.dtype)
     for i in range(blocks[b, 0], blocks[b, 1]):
         v, t = chosen[i], table[graph_of[i]]
         mu, theta, top = t[MU], t[THETA], peak[i]

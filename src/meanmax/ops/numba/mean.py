@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from meanmax.ops.numba.gather import block_sum, edge_dots, gather_sum
-from meanmax.ops.numba.launch import kernel, read, where
+from meanmax.ops.numba.launch import kernel, read, scratch, where, zero_scratch
 from meanmax.ops.numba.vector_math import (
     CENTRE,
     INV_RANGE,
@@ -91,8 +91,8 @@ def mean_forward(
     t = table[blocks[b, 2]]
     centre, scale, inv, mu = t[CENTRE], t[SCALE], t[INV_SCALE], t[MU]
     width = out.shape[1] // weight.shape[1]
-    acc, sums, kept = np.empty(rows.shape[1], rows.dtype), ratio_sum[b], 0
-    part = np.zeros(out.shape[1], out.dtype)
+    acc, sums, kept = scratch(rows.shape[1], rows.dtype), ratio_sum[b], 0
+    part = zero_scratch(out.shape[1], out.dtype)
     for v in range(blocks[b, 0], blocks[b, 1]):
         fell, weighted = 1 if extreme_weights[v] else 0, 0
         inverse_row, ratio_row, out_row = inverse[v], ratio[v], out[v]
@@ -174,7 +174,7 @@ def softmax_backward(
     top, centre, inv, steep = t[TOP], t[CENTRE], t[INV_SCALE], t[STEEPNESS]
     mid = middle[blocks[b, 2]]
     width = x.shape[1] // weight.shape[1]
-    acc, parts = np.empty(pulled.shape[1], x.dtype), np.zeros(x.shape[1], x.dtype)
+    acc, parts = scratch(pulled.shape[1], x.dtype), zero_scratch(x.shape[1], x.dtype)
     theta_sum = theta_grad[b]
     for u in range(blocks[b, 0], blocks[b, 1]):
         gather_sum(acc, pulled, row_of, weight, colptr[u], colptr[u + 1], 2 * width)
@@ -207,11 +207,11 @@ def polynomial_backward(
     mid, log_mid = middle[blocks[b, 2]], log_middle[blocks[b, 2]]
     log_unit, channels = log_units[blocks[b, 2]], U(x.shape[1])
     width = x.shape[1] // weight.shape[1]
-    acc = np.empty(pulled.shape[1], pulled.dtype)
-    logs, tilts = np.empty(x.shape[1], x.dtype), np.empty(x.shape[1], x.dtype)
-    slopes, parts = np.empty(x.shape[1], x.dtype), np.zeros(x.shape[1], x.dtype)
+    acc = scratch(pulled.shape[1], pulled.dtype)
+    logs, tilts = scratch(x.shape[1], x.dtype), scratch(x.shape[1], x.dtype)
+    slopes, parts = scratch(x.shape[1], x.dtype), zero_scratch(x.shape[1], x.dtype)
     theta_sum = theta_grad[b]
-    moved_part, moved_sum = np.zeros(x.shape[1], x.dtype), np.zeros(x.shape[1], np.float64)
+    moved_part, moved_sum = zero_scratch(x.shape[1], x.dtype), zero_scratch(x.shape[1], np.float64)
     for u in range(blocks[b, 0], blocks[b, 1]):
         gather_sum(acc, pulled, row_of, weight, colptr[u], colptr[u + 1], 2 * width)
         z, grad_row = x[u], grad[u]

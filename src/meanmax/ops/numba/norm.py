@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from meanmax.ops.numba.gather import block_dot, block_sum, edge_dots, gather_sum
-from meanmax.ops.numba.launch import kernel, read, subroutine, where
+from meanmax.ops.numba.launch import kernel, read, scratch, subroutine, where, zero_scratch
 from meanmax.ops.numba.vector_math import (
     INV_RANGE,
     INV_THETA,
@@ -124,7 +124,7 @@ def norm_forward(
     channels, heads = out.shape[1], weight.shape[1]
     uniform = uniform_heads(theta, heads)
     width = U(channels // heads)
-    acc, root = np.empty(channels, out.dtype), np.empty(channels, out.dtype)
+    acc, root = scratch(channels, out.dtype), scratch(channels, out.dtype)
     for v in range(blocks[b, 0], blocks[b, 1]):
         slope_row, entropy_row, out_row = slope[v], entropy[v], out[v]
         fell = 1 if extreme_weights[v] else 0
@@ -181,8 +181,8 @@ def add_shift(g, total, theta, uniform, consistent, mu, root, theta_part):
 def norm_shift_sums(b, blocks, grad, total, table, consistent, theta_grad, origin):
     r"""Sums :func:`add_shift` over rows."""
     t, channels, reached = table[blocks[b, 2]], grad.shape[1], 0.0
-    uniform, root = uniform_heads(t[THETA], total.shape[1]), np.empty(channels, grad.dtype)
-    part = np.zeros(channels, grad.dtype)
+    uniform, root = uniform_heads(t[THETA], total.shape[1]), scratch(channels, grad.dtype)
+    part = zero_scratch(channels, grad.dtype)
     for v in range(blocks[b, 0], blocks[b, 1]):
         reached += add_shift(grad[v], total[v], t[THETA], uniform, consistent, t[MU], root, part)
         if is_last(v, blocks[b, 1]):
@@ -199,8 +199,8 @@ def norm_pullback(
     """
     t, channels, reached = table[blocks[b, 2]], grad.shape[1], 0.0
     theta, mu, span = t[THETA], t[MU], t[RANGE]
-    uniform, root = uniform_heads(theta, total.shape[1]), np.empty(channels, grad.dtype)
-    part = np.zeros(channels, grad.dtype)
+    uniform, root = uniform_heads(theta, total.shape[1]), scratch(channels, grad.dtype)
+    part = zero_scratch(channels, grad.dtype)
     for v in range(blocks[b, 0], blocks[b, 1]):
         g, slope_row, entropy_row, row = grad[v], slope[v], entropy[v], pulled[v]
         for c in range(channels):
@@ -221,8 +221,8 @@ def norm_backward(
     t = table[blocks[b, 2]]
     top, mu, inv, theta = t[TOP], t[MU], t[INV_RANGE], t[THETA]
     width, channels = x.shape[1] // weight.shape[1], U(x.shape[1])
-    acc, parts = np.empty(x.shape[1], x.dtype), np.zeros(x.shape[1], x.dtype)
-    moved, moved_sum = np.zeros(x.shape[1], x.dtype), np.zeros(x.shape[1], np.float64)
+    acc, parts = scratch(x.shape[1], x.dtype), zero_scratch(x.shape[1], x.dtype)
+    moved, moved_sum = zero_scratch(x.shape[1], x.dtype), zero_scratch(x.shape[1], np.float64)
     theta_sum = theta_grad[b]
     for u in range(blocks[b, 0], blocks[b, 1]):
         gather_sum(acc, pulled, row_of, weight, colptr[u], colptr[u + 1], width)
@@ -253,7 +253,7 @@ def norm_weight_backward(
     heads = total.shape[1]
     width = grad.shape[1] // heads
     left, whole = np.empty(grad.shape[1], grad.dtype), np.empty(heads, grad.dtype)
-    root, uniform = np.empty(grad.shape[1], grad.dtype), uniform_heads(theta, heads)
+    root, uniform = scratch(grad.shape[1], grad.dtype), uniform_heads(theta, heads)
     for v in range(blocks[b, 0], blocks[b, 1]):
         if needs_exact[v]:
             continue

@@ -9,7 +9,7 @@ from torch import Tensor
 from meanmax.graph import Graph
 from meanmax.ops.numba.blocks import as_array, blocks_of_graph
 from meanmax.ops.numba.gather import edge_dots, gather_sum
-from meanmax.ops.numba.launch import kernel, larger, subroutine, where
+from meanmax.ops.numba.launch import kernel, larger, scratch, subroutine, where
 from meanmax.ops.numba.memory import empty, empty_like
 from meanmax.ops.numba.vector_math import ONE, ZERO, U, exp
 
@@ -109,7 +109,7 @@ def row_softmax_backward(grad: Tensor, alpha: Tensor, graph: Graph) -> Tensor:
 @kernel()
 def product(b, blocks, pointer, neighbour, weight, x, out):
     r"""Weighted sums over the rows of :obj:`pointer`, of the graph or of its transpose."""
-    acc = np.empty(x.shape[1], x.dtype)
+    acc = scratch(x.shape[1], x.dtype)
     width = x.shape[1] // weight.shape[1]
     for v in range(blocks[b, 0], blocks[b, 1]):
         gather_sum(acc, x, neighbour, weight, pointer[v], pointer[v + 1], width)
@@ -278,7 +278,7 @@ def softmax_in_place(b, blocks, rowptr, alpha):
 @kernel()
 def softmax_backward(b, blocks, rowptr, alpha, grad, out):
     r"""The gradient of the scores of a softmax."""
-    mean = np.empty(alpha.shape[1], alpha.dtype)
+    mean = scratch(alpha.shape[1], alpha.dtype)
     for v in range(blocks[b, 0], blocks[b, 1]):
         mean_gradient(alpha, grad, rowptr[v], rowptr[v + 1], mean)
         for e in range(rowptr[v], rowptr[v + 1]):
