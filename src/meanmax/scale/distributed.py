@@ -292,7 +292,7 @@ def open_part(path: Path, job: Job) -> Part:
     for role in ROLES:
         nodes = np.asarray(folder.arrays[role])
         split[role] = torch.from_numpy(nodes[(nodes >= first) & (nodes < last)] - first)
-    scaling = Scaling.of_sparse(facts.num_features)
+    scaling = Scaling.of_rows(facts.num_features)
     if not facts.sparse:
         names = ("feature_mean", "feature_scale")
         scaling = Scaling(False, *(torch.from_numpy(np.array(folder.arrays[n])) for n in names))

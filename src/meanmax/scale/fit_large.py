@@ -80,7 +80,7 @@ class Source:
         if self.whole is not None:
             return Scaling.of(self.whole[0])
         if isinstance(self.x, SparseRows):
-            return Scaling.of_sparse(self.num_features)
+            return Scaling.of_rows(self.num_features)
         mean = self._mean(torch.zeros(self.num_features, dtype=torch.float64), 1)
         return Scaling.of_moments(mean, self._mean(mean, 2).sqrt(), torch.float32)
 
@@ -245,4 +245,9 @@ def _check_divisible(classifier: NodeClassifier, what: str, option: str) -> None
             f"backbone {classifier.backbone!r} with aggregator {classifier.aggr!r} needs the whole "
             f"{what}: choose gcn, masked_gcn, gat, sage or gin with none, lp, poly, softmax or "
             f"max, or train without {option}"
+        )
+    if isinstance(classifier.scale, str):
+        raise BatchingError(
+            f"scale={classifier.scale!r} needs the whole {what}: set scale to true or false, or "
+            f"train without {option}"
         )

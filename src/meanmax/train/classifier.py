@@ -26,7 +26,7 @@ from meanmax.train.checkpoint import Checkpoint, read_archive, write_archive
 from meanmax.train.fit import GraphData, TrainingData
 from meanmax.train.fit import fit as fit_model
 from meanmax.train.loop import SINGLE_PROCESS, Communicator, OnEpoch
-from meanmax.train.problem import Scaling
+from meanmax.train.problem import Scale, Scaling
 from meanmax.train.schedule import History
 from meanmax.train.settings import AGGREGATOR, MODEL, SCHEDULE, Settings
 
@@ -61,8 +61,10 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
         weight_decay (float, optional): Adam's weight decay. (default: :obj:`5e-4`)
         patience (int, optional): Epochs without improvement on validation nodes after which
             training stops. (default: :obj:`100`)
-        scale (bool, optional): Whether to scale features: dense ones to mean 0 and standard
-            deviation 1, sparse ones to rows that sum to 1. (default: :obj:`True`)
+        scale (bool or str, optional): How to scale features: :obj:`"standard"` to standard
+            deviation 1 and, if they are dense, to mean 0; :obj:`"rows"` to rows whose magnitudes
+            sum to 1; :obj:`True` the first for dense features and the second for sparse ones.
+            (default: :obj:`True`)
         batch_graphs (int, optional): Graphs per batch, where training graphs are separate; see
             :meth:`fit`. (default: :obj:`2`)
         model_options (dict, optional): Further arguments of :func:`meanmax.build_model`.
@@ -105,7 +107,7 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
         lr: float = 0.01,
         weight_decay: float = 5e-4,
         patience: int = 100,
-        scale: bool = True,
+        scale: Scale = True,
         batch_graphs: int = 2,
         model_options: dict[str, Any] | None = None,
         schedule_options: dict[str, Any] | None = None,
@@ -319,7 +321,7 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
             "params": self.fitted_params_,
             "classes": self.classes_.tolist(),
             "class_names": list(self.class_names_),
-            "sparse": self.scaling_.sparse,
+            "sparse": self.scaling_.by_rows,
             "multilabel": self.multilabel_,
             "n_features_in": self.n_features_in_,
             "num_nodes": self.num_nodes_,

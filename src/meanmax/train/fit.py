@@ -78,7 +78,7 @@ class GraphData(TrainingData):
         if inductive and val is not None:
             train_graphs, val_graphs = (graph_numbers(graph, part.index) for part in (nodes, val))
             inductive = not bool(torch.isin(train_graphs, val_graphs).any())
-        scaling = Scaling.of(rows_of(x, nodes.index) if inductive else x)
+        scaling = Scaling.of(rows_of(x, nodes.index) if inductive else x, settings.scale or False)
         x = scaling(x) if settings.scale else x
         channels = len(classes) if settings.backbone == "cat" else None
         own = graph_samples(x, graph, nodes, channels) if inductive else [Sample(x, graph, nodes)]

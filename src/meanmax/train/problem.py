@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Literal, TypeAlias, final
 
 import scipy.sparse
 import torch
@@ -218,42 +218,61 @@ def _restricted(sample: Sample, model: NodeModel) -> Sample:
     )
 
 
+Scale: TypeAlias = bool | Literal["rows", "standard"]
+
+
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    r"""Standardizes dense features, and divides sparse ones by the sum of magnitudes in their row.
-    Features of the other kind are converted first.
+    r"""Divides the features of a node by the sum of their magnitudes (:obj:`by_rows`), or
+    standardizes every feature. Sparse features stay sparse: they are not centred.
     """
 
-    sparse: bool  # whether it was fitted to sparse features
-    mean: Tensor  # of every feature
+    by_rows: bool
+    mean: Tensor  # of every feature; 0 where it is not subtracted
     scale: Tensor  # the standard deviation, 1 where it is 0
 
     @classmethod
-    def of(cls, x: Features) -> Scaling:
-        r"""The scaling of these features."""
-        if not isinstance(x, Tensor):
-            return cls.of_sparse(x.size(1))
-        x64 = x.double()
-        return cls.of_moments(x64.mean(dim=0), x64.std(dim=0, correction=0), x.dtype)
+    def of(cls, x: Features, scale: Scale = True) -> Scaling:
+        r"""The scaling of these features. :obj:`True` is :obj:`"standard"` for dense features and
+        :obj:`"rows"` for sparse ones, and so is :obj:`False`, with which nothing is scaled.
+        """
+        dense = isinstance(x, Tensor)
+        if scale == "rows" or (isinstance(scale, bool) and not dense):
+            return cls.of_rows(x.size(1))
+        if isinstance(x, Tensor):
+            x64 = x.double()
+            return cls.of_moments(x64.mean(dim=0), x64.std(dim=0, correction=0), x.dtype)
+        value, column = x.value.double(), x.graph.col.long()
+        sums = torch.zeros(2, x.size(1), dtype=torch.float64)
+        sums[0].index_add_(0, column, value)
+        sums[1].index_add_(0, column, value.square())
+        mean, square = sums / x.size(0)
+        deviation = (square - mean.square()).clamp(min=0).sqrt()
+        return cls.of_moments(torch.zeros_like(mean), deviation, x.dtype)
 
     @classmethod
-    def of_sparse(cls, channels: int) -> Scaling:
-        r"""The scaling of sparse features."""
+    def of_rows(cls, channels: int) -> Scaling:
+        r"""The scaling of rows."""
         return cls(True, torch.zeros(channels), torch.ones(channels))
 
     @classmethod
     def of_moments(cls, mean: Tensor, deviation: Tensor, dtype: torch.dtype) -> Scaling:
-        r"""The scaling of dense features with this mean and deviation, float64."""
+        r"""The scaling of features with this mean and deviation, float64."""
         # The deviation of a constant column is rounding noise, not zero.
         constant = deviation <= 1e-7 * mean.abs()
         return cls(False, mean.to(dtype), torch.where(constant, 1.0, deviation).to(dtype))
 
     def __call__(self, x: Features) -> Features:
         r"""Scales features."""
-        if not self.sparse:
-            return (as_dense(x) - self.mean) / self.scale
         if isinstance(x, Tensor):
-            x = SparseFeatures.from_dense(x, x.dtype)
+            if not self.by_rows:
+                return (x - self.mean) / self.scale
+            total = x.abs().sum(dim=1, keepdim=True)
+            return x / torch.where(total > 0, total, 1.0)
+        if not self.by_rows:
+            if bool((self.mean != 0).any()):
+                return (as_dense(x) - self.mean) / self.scale
+            return x.with_value(x.value / self.scale[x.graph.col.long()])
         row = torch.arange(x.size(0)).repeat_interleave(x.graph.rowptr.diff().long())
         total = torch.zeros(x.size(0), dtype=x.dtype).index_add(0, row, x.value.abs())
-        return x.with_value(x.value / total[row])
+        return x.with_value(x.value / torch.where(total > 0, total, 1.0)[row])

@@ -15,6 +15,8 @@ if TYPE_CHECKING:  # stored rows are read without loading PyTorch
     from meanmax.nn import Trainable
 
 ATTENTION = ("gat", "cat")
+SCALES = ("rows", "standard")
+r"""Ways to scale features; :obj:`True` is the one that fits their kind."""
 
 
 class SettingsError(ValueError):
@@ -34,8 +36,8 @@ class Settings:
             :obj:`meanmax.nn.PYG_BASELINES`.
         start (float, optional): The start value of the aggregator's parameter, whatever its name.
         normalize (str, optional): The aggregator's :obj:`form`, under the name that rows store.
-        scale (bool, optional): Whether to standardize dense features and row-normalize sparse
-            ones. (default: :obj:`False`)
+        scale (bool or str, optional): How to scale features, see :class:`NodeClassifier`.
+            (default: :obj:`False`)
         batch_graphs (int, optional): Graphs per batch, where training graphs are separate.
             (default: :obj:`2`)
         extra (mapping): Further arguments of :func:`meanmax.build_model`; its
@@ -83,12 +85,17 @@ class Settings:
     aggregator_momentum: float | None = None
     aggregator_loss: str | None = None
     # The data
-    scale: bool | None = None
+    scale: bool | str | None = None
     batch_graphs: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        r"""Checks :obj:`batch_graphs`; the model and the schedule check their own arguments."""
+        r"""Checks :obj:`scale` and :obj:`batch_graphs`; the model and the schedule check their own
+        arguments.
+        """
+        if self.scale not in (None, True, False, *SCALES):
+            listed = ", ".join(map(repr, SCALES))
+            raise ValueError(f"'scale' must be True, False, {listed} (got {self.scale!r})")
         count: Any = self.batch_graphs
         is_count = isinstance(count, int) and not isinstance(count, bool) and count > 0
         if count is not None and not is_count:
@@ -105,9 +112,11 @@ class Settings:
         for name, value in found.items():
             check_name(name)
             kinds = (int, float) if KINDS[name] is float else (KINDS[name],)
-            if value is not None and type(value) not in kinds:
+            known = name == "scale" and value in SCALES
+            if value is not None and type(value) not in kinds and not known:
                 kind = KINDS[name].__name__
-                raise SettingsError(f"'{name}' must be of type {kind} (got {value!r})")
+                also = f" or one of {', '.join(SCALES)}" if name == "scale" else ""
+                raise SettingsError(f"'{name}' must be of type {kind}{also} (got {value!r})")
             if KINDS[name] is float and value is not None:
                 found[name] = float(value)  # a file may have 1 for 1.0
         used = {name: found[name] for name in found if _matters(name, backbone, aggr, found)}

@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from meanmax.train.settings import KINDS, Settings, SettingsError, check_name
+from meanmax.train.settings import KINDS, SCALES, Settings, SettingsError, check_name
 
 __all__ = [
     "KINDS",
@@ -198,6 +198,8 @@ def _parsed(name: str, text: str) -> Any:
         if name not in _OPTIONAL:
             raise SettingsError(f"'{name}' needs a value (got {text!r})")
         return None
+    if name == "scale" and text in SCALES:
+        return text
     if kind is bool:
         if text.lower() not in ("true", "false", "yes", "no"):
             raise SettingsError(f"'{name}' must be true or false (got {text!r})")
