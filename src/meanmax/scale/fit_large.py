@@ -190,7 +190,8 @@ def fit_batches(
 
 def exact_scores(classifier: NodeClassifier, source: Source) -> dict[str, float | None]:
     r"""The scores on training, validation and test nodes by the classifier's metric, in
-    :math:`[0, 1]`, from one exact inference; :obj:`None` where there are no nodes, or the metric is not defined.
+    :math:`[0, 1]`, from one exact inference; :obj:`None` where there are no nodes, or where the
+    metric is not defined.
     """
     x = source.scaled(classifier.scaling_ if classifier.fitted_params_["scale"] else None)
     sets = [getattr(source.split, role) for role in ROLES]

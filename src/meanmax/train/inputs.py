@@ -81,8 +81,8 @@ def as_targets(
 
 
 def as_numbers(y: Any, num_nodes: int) -> Targets:
-    r"""Numbers to predict, float64; NaN and :obj:`None` stand for a missing one, and a single column
-    for a vector.
+    r"""Numbers to predict, float64; NaN and :obj:`None` stand for a missing one. A single column
+    becomes a vector.
     """
     try:
         given = y.detach().cpu() if isinstance(y, Tensor) else y

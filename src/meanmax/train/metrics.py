@@ -98,8 +98,8 @@ def compute(name: str, out: Any, target: Any, task: Task) -> float:
 
 
 def is_defined(name: str, target: Any, task: Task) -> bool:
-    r"""Whether a metric has a value for this target: rankings need nodes with and without some class
-    or label, and :obj:`"r2"` needs different numbers.
+    r"""Whether a metric has a value for this target: rankings need nodes with and without a
+    class or label, and :obj:`"r2"` needs different numbers.
     """
     true = np.asarray(target)
     if len(true) and (name == "r2" or (task == "multiclass" and name in _RANKINGS)):
