@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from meanmax.graph import Graph, SparseFeatures
     from meanmax.nn import NodeModel, build_model
     from meanmax.ops import use_backend
-    from meanmax.train import NodeClassifier
+    from meanmax.train import NodeClassifier, NodeRegressor
 
 __version__ = "0.1.0"
 
@@ -19,6 +19,7 @@ __all__ = [
     "LpAggregation",
     "NodeClassifier",
     "NodeModel",
+    "NodeRegressor",
     "PolynomialAggregation",
     "SoftmaxAggregation",
     "SparseFeatures",
@@ -42,6 +43,7 @@ _PLACES = {
     "NodeModel": "nn",
     "build_model": "nn",
     "NodeClassifier": "train",
+    "NodeRegressor": "train",
 }
 
 

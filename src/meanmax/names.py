@@ -1,10 +1,10 @@
-r"""Names of backbones, aggregators and splits, in one place that imports nothing.
+r"""Names of backbones, aggregators, splits and metrics, in one place that imports nothing.
 
 Commands list them in their help, and stored rows are read by them, without loading PyTorch. A test
 compares those of models with the registries of :mod:`meanmax.nn`.
 """
 
-from typing import Final
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 BACKBONES: Final = ("gcn", "masked_gcn", "gat", "cat", "sage", "gin")
 LEARNED: Final = {"lp": ("shift", "sign"), "poly": ("form", "sign"), "softmax": ("form",)}
@@ -23,6 +23,39 @@ SPLIT_SCHEMES: Final = {
     "file:PATH": "a split file: npz with train, val, test (a row for each seed), or csv id,split",
 }
 r"""The schemes of :func:`meanmax.data.make_split`, and what each does."""
+
+Task: TypeAlias = Literal["multiclass", "multilabel", "regression"]
+r"""What the target of a node is: one class, several labels of 0 and 1, or a number."""
+
+
+class Metric(NamedTuple):
+    r"""What is known of a metric without computing it."""
+
+    label: str  # in tables
+    tasks: tuple[Task, ...]  # that it fits
+    higher_is_better: bool = True
+    percent: bool = True  # whether it is shown and stored in percent, else as it is
+
+
+METRICS: Final = {
+    "accuracy": Metric("accuracy", ("multiclass",)),
+    "balanced_accuracy": Metric("balanced accuracy", ("multiclass",)),
+    "micro_f1": Metric("micro-F1", ("multilabel",)),
+    "macro_f1": Metric("macro-F1", ("multiclass", "multilabel")),
+    "roc_auc": Metric("ROC AUC", ("multiclass", "multilabel")),
+    "average_precision": Metric("average precision", ("multiclass", "multilabel")),
+    "r2": Metric("R²", ("regression",)),
+    "mse": Metric("MSE", ("regression",), higher_is_better=False, percent=False),
+    "mae": Metric("MAE", ("regression",), higher_is_better=False, percent=False),
+}
+r"""The metrics of :mod:`meanmax.train.metrics`."""
+
+USUAL_METRIC: Final[dict[Task, str]] = {
+    "multiclass": "accuracy",
+    "multilabel": "micro_f1",
+    "regression": "r2",
+}
+r"""The metric of scores where the setting :obj:`metric` is not given."""
 
 STORED_OPTION_NAMES: Final = {"normalize": "form"}
 r"""Options of aggregators whose names in stored rows, settings files and saved models differ."""

@@ -2,6 +2,7 @@ r"""How :obj:`meanmax train` trains: on a whole graph, in batches, or on ranks t
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -18,7 +19,8 @@ from meanmax import scale
 from meanmax.cli.commands.partition import cut_once, split_origin
 from meanmax.cli.progress import epoch_bar, load_dataset
 from meanmax.data import DataError, Dataset
-from meanmax.study.runs.execute import classifier_of
+from meanmax.names import METRICS
+from meanmax.study.runs.execute import classifier_of, stored
 from meanmax.study.runs.machine import num_threads, versions
 from meanmax.study.runs.plan import DataRef, Plan, check_methods
 from meanmax.study.runs.row import RunSpec, split_hash
@@ -223,14 +225,18 @@ def training_facts(
     scores: Mapping[str, float | None],
     maxness: Mapping[str, np.ndarray],
 ) -> dict[str, Any]:
-    r"""Scores in percent, learned parameters and times.
+    r"""Scores as rows store them, learned parameters and times.
 
-    :obj:`scores`: in :math:`[0, 1]`, by role. :obj:`maxness`: of each layer, per channel.
+    :obj:`scores`: by role, :obj:`None` or NaN where there is none. :obj:`maxness`: of each layer,
+    per channel.
     """
-    model, history = classifier.model_, classifier.history_
+    model, history, metric = classifier.model_, classifier.history_, classifier.metric_
     return {
-        "metric": "micro-F1" if classifier.multilabel_ else "accuracy",
-        **{f"{name}_score": None if s is None else 100 * s for name, s in scores.items()},
+        "metric": METRICS[metric].label,
+        **{
+            f"{name}_score": None if score is None or math.isnan(score) else stored(metric, score)
+            for name, score in scores.items()
+        },
         "best_epoch": history.best_epoch,
         "epochs": history.epochs,
         "learned": {name: value.reshape(-1).tolist() for name, value in model.learned().items()},

@@ -3,7 +3,7 @@ r"""Batches to train on: clusters of a partition, or training nodes with sampled
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Literal, TypeAlias, get_args
 
@@ -197,7 +197,8 @@ class ClusterProblem(TrainingProblem):
         inside = own >= 0
         x = self.clusters.x.gather(nodes)
         total = None if count == 1 else max(1, round(len(own) / count))
-        return Sample(x, graph, LabeledNodes(own[inside], self.nodes.target[inside], total))
+        target = self.nodes.target[inside]
+        return Sample(x, graph, replace(self.nodes, index=own[inside], target=target, total=total))
 
     @cached_property
     def _training(self) -> Array:

@@ -2,6 +2,7 @@ r"""Training of a classifier on a graph that is read in batches, or spread over 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from meanmax.data import Dataset, Split
 from meanmax.graph import Graph
-from meanmax.names import PYG_BASELINES
+from meanmax.names import METRICS, PYG_BASELINES, USUAL_METRIC, Task
 from meanmax.nn.linear import Features, as_dense
 from meanmax.scale.batches import Batches
 from meanmax.scale.collectives import Job, Replicas
@@ -26,13 +27,14 @@ from meanmax.train import (
     LabeledNodes,
     NodeClassifier,
     Sample,
+    Settings,
     TrainingProblem,
     evaluate,
 )
 from meanmax.train.fit import TrainingData
 from meanmax.train.inputs import as_targets, class_names_of
 from meanmax.train.loop import SINGLE_PROCESS, OnEpoch
-from meanmax.train.problem import Scaling
+from meanmax.train.problem import Objective, Scaling
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +54,11 @@ class Source:
     @classmethod
     def of_dataset(cls, dataset: Dataset, split: Split) -> Source:
         r"""A data set in memory."""
+        if dataset.y.dim() == 1 and dataset.y.is_floating_point():
+            raise BatchingError(
+                f"the targets of '{dataset.name}' are numbers, but only classes and labels can be "
+                f"learned in batches: train on the whole graph"
+            )
         graph = dataset.graph()
         labels = (dataset.y.numpy(), split, dataset.class_names)
         return cls(rows_of(dataset.x), CsrEdges.of(graph), *labels, whole=(dataset.x, graph))
@@ -146,8 +153,14 @@ def fit_batches(
     names = class_names_of(source.class_names, source.y.ndim)
     values, places = source.labels()
     targets = as_targets(values, places["train"], len(values), names)
+    settings, own = classifier.settings(), targets.nodes(places["train"], "train")
+    if job is not None:
+        _check_counted(settings, own.task, "torchrun")
+    objective = Objective.of(settings, own, len(targets.classes))
     nodes = {
-        role: replace(targets.nodes(place, role), index=getattr(source.split, role))
+        role: replace(
+            targets.nodes(place, role), index=getattr(source.split, role), objective=objective
+        )
         for role, place in places.items()
         if len(place)
     }
@@ -156,7 +169,7 @@ def fit_batches(
         source.edges,
         nodes["train"],
         source.sample(nodes["val"], x) if "val" in nodes else None,
-        layers=classifier.settings().layers or 2,
+        layers=settings.layers or 2,
         part_ptr=source.part_ptr,
         draws=Draws(job),
     )
@@ -166,7 +179,7 @@ def fit_batches(
         num_features=source.num_features,
         classes=targets.classes,
         class_names=names,
-        multilabel=targets.multilabel,
+        task=nodes["train"].task,
         scaling=scaling,
     )
     communicator = SINGLE_PROCESS if job is None else Replicas(job.rank, job.size, job.group)
@@ -176,20 +189,23 @@ def fit_batches(
 
 
 def exact_scores(classifier: NodeClassifier, source: Source) -> dict[str, float | None]:
-    r"""The scores on training, validation and test nodes, in :math:`[0, 1]`, from one exact
-    inference; :obj:`None` where there are no nodes.
+    r"""The scores on training, validation and test nodes by the classifier's metric, in
+    :math:`[0, 1]`, from one exact inference; :obj:`None` where there are no nodes, or where the
+    metric is not defined.
     """
     x = source.scaled(classifier.scaling_ if classifier.fitted_params_["scale"] else None)
     sets = [getattr(source.split, role) for role in ROLES]
     args = (classifier.model_, x, source.edges, torch.cat(sets))
     out = exact_rows(*args, memory=source.memory, scratch=source.scratch)
     scores: dict[str, float | None] = dict.fromkeys(ROLES)
+    objective = Objective(classifier.fitted_params_["metric"])
     places = torch.split(torch.arange(len(out)), [len(nodes) for nodes in sets])
     for role, nodes, place in zip(ROLES, sets, places, strict=True):
         values = torch.from_numpy(np.asarray(source.y[nodes.numpy()]))
         values = values if classifier.multilabel_ else values.reshape(-1).long()
         if len(nodes):
-            scores[role] = LabeledNodes(place, values).score(out)
+            score = LabeledNodes(place, values, objective=objective).score(out)
+            scores[role] = None if math.isnan(score) else score
     return scores
 
 
@@ -220,6 +236,13 @@ def fit_parts(
     samples = {name: part.sample(name, scale=classifier.scale) for name in ROLES}
     if manifest.counts["train"] == 0:
         raise ValueError(f"the split of '{manifest.data}' has no training nodes")
+    settings, task = classifier.settings(), samples["train"].nodes.task
+    _check_counted(settings, task, "--distributed")
+    if settings.class_weight is not None:
+        raise BatchingError(
+            f"class_weight={settings.class_weight!r} needs the labels of all parts in one process: "
+            f"leave it out, or train without --distributed"
+        )
     names = class_names_of(manifest.class_names, part.y.dim())
     val = samples["val"] if manifest.counts["val"] else None
     data = TrainingData(
@@ -228,7 +251,7 @@ def fit_parts(
         num_features=manifest.num_features,
         classes=np.arange(len(names)),
         class_names=names,
-        multilabel=samples["train"].nodes.target.dim() == 2,
+        task=task,
         scaling=part.scaling,
         num_nodes=manifest.num_nodes,
     )
@@ -250,4 +273,14 @@ def _check_divisible(classifier: NodeClassifier, what: str, option: str) -> None
         raise BatchingError(
             f"scale={classifier.scale!r} needs the whole {what}: set scale to true or false, or "
             f"train without {option}"
+        )
+
+
+def _check_counted(settings: Settings, task: Task, option: str) -> None:
+    r"""Raises an error unless the score is a ratio of counts, which processes can add up."""
+    settings.check_task(task)
+    if settings.metric not in (None, USUAL_METRIC[task]):
+        raise BatchingError(
+            f"metric {settings.metric!r} needs the outputs of all nodes in one process: leave it "
+            f"out for {METRICS[USUAL_METRIC[task]].label}, or train without {option}"
         )

@@ -3,7 +3,7 @@ r"""Exact inference on graphs of any size: layer by layer, in passes over blocks
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -232,7 +232,7 @@ class ExactSample(Sample):
         scratch: Path | None = None,
     ) -> None:
         nothing = Graph.from_edge_index([[], []], 0)
-        kept = LabeledNodes(torch.arange(len(nodes.index)), nodes.target)
+        kept = replace(nodes, index=torch.arange(len(nodes.index)))
         super().__init__(torch.empty(0, rows.shape[1]), nothing, kept)
         given = {"rows": rows, "edges": edges, "memory": memory, "scratch": scratch}
         object.__setattr__(self, "_given", {**given, "chosen": nodes.index})

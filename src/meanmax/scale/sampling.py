@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
@@ -162,5 +162,6 @@ class NeighbourProblem(TrainingProblem):
     def sample(self, chosen: torch.Tensor, seed: int) -> Sample:
         r"""The batch of the training nodes at some positions, with neighbours drawn by a seed."""
         drawn = self.sampler.sample(self.nodes.index[chosen].numpy(), seed)
-        nodes = LabeledNodes(torch.arange(len(chosen)), self.nodes.target[chosen])
+        own = torch.arange(len(chosen))
+        nodes = replace(self.nodes, index=own, target=self.nodes.target[chosen])
         return Sample(self.x.gather(drawn.nodes), drawn.graph, nodes)

@@ -1,4 +1,5 @@
-r"""Training of models: the loop, one :func:`fit` for all kinds of data, and a classifier."""
+r"""Training of models: the loop, one :func:`fit` for all kinds of data, a classifier and a
+regressor."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -8,6 +9,7 @@ if TYPE_CHECKING:
     from meanmax.train.classifier import NodeClassifier
     from meanmax.train.loop import TrainingError, evaluate, train
     from meanmax.train.problem import LabeledNodes, Sample, TrainingProblem
+    from meanmax.train.regressor import NodeRegressor
     from meanmax.train.schedule import History, Schedule
     from meanmax.train.settings import Settings, SettingsError
 
@@ -17,6 +19,7 @@ __all__ = [
     "History",
     "LabeledNodes",
     "NodeClassifier",
+    "NodeRegressor",
     "Sample",
     "Schedule",
     "Settings",
@@ -33,6 +36,7 @@ _MODULES = {
     "classifier": ("NodeClassifier",),
     "loop": ("TrainingError", "evaluate", "train"),
     "problem": ("LabeledNodes", "Sample", "TrainingProblem"),
+    "regressor": ("NodeRegressor",),
     "schedule": ("History", "Schedule"),
     "settings": ("Settings", "SettingsError"),
 }

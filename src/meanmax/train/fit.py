@@ -2,6 +2,7 @@ r"""One function that trains a model, on any kind of data."""
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
@@ -10,12 +11,14 @@ import torch
 
 from meanmax.data.dataset import Dataset, Split
 from meanmax.graph import Graph
+from meanmax.names import Task
 from meanmax.nn import Trainable
 from meanmax.nn.linear import Features
 from meanmax.train.checkpoint import Checkpoint, CheckpointError
 from meanmax.train.loop import SINGLE_PROCESS, Communicator, OnEpoch, train
 from meanmax.train.problem import (
     LabeledNodes,
+    Objective,
     Sample,
     Scaling,
     TrainingProblem,
@@ -37,11 +40,22 @@ class TrainingData:
     problem: TrainingProblem
     graph: Graph  # the first training graph, or the rank's part
     num_features: int
-    classes: np.ndarray  # sorted, or the numbers of the labels
+    classes: np.ndarray  # sorted, or the numbers of the labels; empty in regression
     class_names: tuple[str, ...]
-    multilabel: bool  # whether a node has several labels
+    task: Task
     scaling: Scaling  # of the features, whether or not it is applied
     num_nodes: int | None = None  # if there is one graph
+    objective: Objective = Objective()
+
+    @property
+    def out_channels(self) -> int:
+        r"""Channels of the model's output."""
+        return out_channels(self.task, self.classes)
+
+
+def out_channels(task: Task, classes: Sized) -> int:
+    r"""Channels of a model's output: one for each class or label, and one in regression."""
+    return 1 if task == "regression" else len(classes)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -80,7 +94,10 @@ class GraphData(TrainingData):
             inductive = not bool(torch.isin(train_graphs, val_graphs).any())
         scaling = Scaling.of(rows_of(x, nodes.index) if inductive else x, settings.scale or False)
         x = scaling(x) if settings.scale else x
-        channels = len(classes) if settings.backbone == "cat" else None
+        count = out_channels(nodes.task, classes)
+        channels = count if settings.backbone == "cat" else None
+        objective = Objective.of(settings, nodes, count)
+        nodes = replace(nodes, objective=objective)
         own = graph_samples(x, graph, nodes, channels) if inductive else [Sample(x, graph, nodes)]
         batch_graphs = settings.batch_graphs or TrainingProblem.batch_graphs
         data = cls(
@@ -89,9 +106,10 @@ class GraphData(TrainingData):
             num_features=x.size(1),
             classes=classes,
             class_names=class_names,
-            multilabel=nodes.target.dim() == 2,
+            task=nodes.task,
             scaling=scaling,
             num_nodes=None if inductive else x.size(0),
+            objective=objective,
             x=x,
             whole=graph,
             inductive=inductive,
@@ -122,6 +140,7 @@ class GraphData(TrainingData):
         r"""Any nodes as the trained model sees them: in the whole graph, or in those graphs of the
         batch that hold them.
         """
+        nodes = replace(nodes, objective=self.objective)
         if not self.inductive:
             return Sample(self.x, self.whole, nodes)
         return joined(graph_samples(self.x, self.whole, nodes, self.structure_channels))
@@ -147,7 +166,7 @@ def fit(
     :func:`meanmax.train.train`. PyTorch's generator is left as it was.
     """
     schedule = settings.make_schedule()
-    sizes = (data.num_features, len(data.classes))
+    sizes = (data.num_features, data.out_channels)
     while True:
         try:
             with torch.random.fork_rng(devices=[]):

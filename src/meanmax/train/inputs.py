@@ -1,4 +1,4 @@
-r"""Checks and conversions of what users pass to a classifier."""
+r"""Checks and conversions of what users pass to an estimator."""
 
 from __future__ import annotations
 
@@ -24,18 +24,16 @@ class Targets:
     values: np.ndarray  # [num_nodes] of any type, or 0/1, [num_nodes, num_labels]
     missing: np.ndarray  # which nodes have no label, bool, [num_nodes]
     classes: np.ndarray  # of training nodes, sorted, or all named ones; the numbers of labels
-
-    @property
-    def multilabel(self) -> bool:
-        r"""Whether a node has several labels."""
-        return self.values.ndim == 2
+    measured: bool = False  # whether the values are numbers to predict, not classes
 
     def nodes(self, index: Tensor, name: str) -> LabeledNodes:
         r"""The targets of some nodes; raises an error unless all have a known label."""
         where = index.numpy()
-        check_present(self.missing[where], name)
+        check_present(self.missing[where], name, measured=self.measured)
         chosen = self.values[where]
-        if self.multilabel:
+        if self.measured:
+            return LabeledNodes(index, torch.from_numpy(chosen))
+        if self.values.ndim == 2:
             return LabeledNodes(index, torch.from_numpy(chosen.astype(np.float32)))
         position = np.searchsorted(self.classes, chosen).clip(max=len(self.classes) - 1)
         unknown = self.classes[position] != chosen
@@ -82,6 +80,26 @@ def as_targets(
     return Targets(values, missing, classes)
 
 
+def as_numbers(y: Any, num_nodes: int) -> Targets:
+    r"""Numbers to predict, float64; NaN and :obj:`None` stand for a missing one. A single column
+    becomes a vector.
+    """
+    try:
+        given = y.detach().cpu() if isinstance(y, Tensor) else y
+        values = np.array(given, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"'y' must hold numbers ({error})") from None
+    if values.shape not in ((num_nodes,), (num_nodes, 1)):
+        raise ValueError(f"'y' must be [{num_nodes}] (got {list(values.shape)})")
+    values = values.reshape(-1)
+    if np.isinf(values).any():
+        raise ValueError(
+            f"'y' has {int(np.isinf(values).sum())} infinite values: replace them by NaN, which "
+            f"stands for a missing one"
+        )
+    return Targets(values, np.isnan(values), np.zeros(0, np.int64), measured=True)
+
+
 def as_labels(y: Any, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     r"""Labels in an array that can be sorted, and which of them are missing."""
     values = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
@@ -115,12 +133,12 @@ def as_labels(y: Any, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     return values, np.zeros(num_nodes, bool)
 
 
-def check_present(missing: np.ndarray, name: str) -> None:
-    r"""Raises a :class:`ValueError` if some of the nodes have no label."""
+def check_present(missing: np.ndarray, name: str, *, measured: bool = False) -> None:
+    r"""Raises a :class:`ValueError` if some of the nodes have no label, or no number."""
+    kind = "number (NaN or None)" if measured else "label (negative, NaN or None stand for none)"
     if missing.any():
         raise ValueError(
-            f"'{name}' holds {int(missing.sum())} nodes without a label (negative, NaN or None "
-            f"stand for none): leave them out of it"
+            f"'{name}' holds {int(missing.sum())} nodes without a {kind}: leave them out of it"
         )
 
 

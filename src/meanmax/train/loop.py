@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.nn.utils import clip_grad_value_
 
+from meanmax.names import METRICS
 from meanmax.nn import Trainable
 from meanmax.ops.scaling import NotFiniteError
 from meanmax.train.checkpoint import Checkpoint, CheckpointError
@@ -222,6 +223,8 @@ class _Run:
     ) -> None:
         if schedule.aggregator_loss == "val" and problem.val is None:
             raise ValueError("aggregator_loss='val' needs validation nodes (got none)")
+        if problem.val is not None:
+            problem.val.nodes.check_metric("validation")
         self.model, self.problem = model, restrict_to_field(problem, model)
         self.communicator = communicator
         self.steps = Steps(model, schedule, communicator)
@@ -242,7 +245,8 @@ class _Run:
         _check_finite("validation", loss)
         history.val_loss.append(loss)
         history.val_score.append(score)
-        if self.early_stopping.keeps(loss, score):
+        higher_is_better = METRICS[val.nodes.metric].higher_is_better
+        if self.early_stopping.keeps(loss, score if higher_is_better else -score):
             history.best_epoch = history.epochs - 1
             state = self.model.state_dict()
             self.best = {name: value.detach().clone() for name, value in state.items()}
@@ -280,9 +284,15 @@ class _Run:
 def evaluate(
     model: Trainable, sample: Sample, communicator: Communicator = SINGLE_PROCESS
 ) -> tuple[float, float]:
-    r"""The loss and the score on the nodes of a sample, without dropout."""
+    r"""The loss and the score on the nodes of a sample, without dropout. Of nodes that several
+    processes share, only the accuracy and micro-F1 are those of all nodes.
+    """
     model.eval()
     out = output(model, sample)
-    found = float(sample.nodes.loss(out)), *sample.nodes.hits(out)
+    nodes = sample.nodes
+    if not nodes.is_counted:
+        (loss,) = communicator.total([float(nodes.loss(out))])
+        return loss, nodes.score(out)
+    found = float(nodes.loss(out)), *nodes.hits(out)
     loss, hits, out_of = communicator.total(found)
     return loss, score_of(hits, out_of)

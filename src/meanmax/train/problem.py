@@ -9,13 +9,47 @@ from typing import Literal, TypeAlias, final
 import scipy.sparse
 import torch
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, mse_loss
 
 from meanmax.graph import Graph, SparseFeatures
 from meanmax.graph.views import edges_of
+from meanmax.names import METRICS, USUAL_METRIC, Task
 from meanmax.nn import NodeModel, Trainable, fit_structure
 from meanmax.nn.linear import Features, as_dense
 from meanmax.nn.model import Field
+from meanmax.train.metrics import compute, evaluate, is_defined
+from meanmax.train.settings import Settings
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    r"""What training minimizes on nodes, and what they are scored by; see :meth:`of`."""
+
+    metric: str | None = None  # None for the usual one of the task
+    class_weight: Tensor | None = None  # of each class in the cross-entropy
+    mean: float = 0.0  # of training targets; a model's output is standardized in regression
+    scale: float = 1.0  # their standard deviation
+
+    @classmethod
+    def of(cls, settings: Settings, nodes: LabeledNodes, num_classes: int) -> Objective:
+        r"""The objective of training nodes. Balanced weights are :math:`n / (k \, n_c)` for a class
+        with :math:`n_c` of the :math:`n` nodes, where :math:`k` classes occur.
+        """
+        settings.check_task(nodes.task)
+        mean, scale, weight = 0.0, 1.0, None
+        if nodes.task == "regression":
+            values = nodes.target.double()
+            mean, scale = float(values.mean()), float(values.std(correction=0))
+            if not scale > 1e-12 * abs(mean):
+                raise ValueError(
+                    f"training nodes all have the target {mean:g}: there is nothing to learn"
+                )
+        elif settings.class_weight is not None:
+            count = torch.bincount(nodes.target, minlength=num_classes).double()
+            present = count > 0
+            balanced = len(nodes.target) / (present.sum() * count)
+            weight = torch.where(present, balanced, 1.0)  # others have no part in training
+        return cls(settings.metric, weight, mean, scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,29 +57,78 @@ class LabeledNodes:
     r"""Nodes with their targets. The losses of all parts add up to the mean."""
 
     index: Tensor  # the nodes, int64
-    target: Tensor  # classes, int64, or 0/1 for each label, float; one row for each node
+    target: Tensor  # classes, int64, or 0/1 for each label, float, in rows; or numbers, float
     total: int | None = None  # the number of nodes of all parts, if these are one of several
+    objective: Objective = Objective()
+
+    @property
+    def task(self) -> Task:
+        r"""One class, several labels, or a number for each node."""
+        if self.target.dim() == 2:
+            return "multilabel"
+        return "regression" if self.target.is_floating_point() else "multiclass"
+
+    @property
+    def metric(self) -> str:
+        r"""The name of the score."""
+        return self.objective.metric or USUAL_METRIC[self.task]
+
+    @property
+    def is_counted(self) -> bool:
+        r"""Whether the score is a ratio of counts, which can be summed over parts."""
+        return self.metric in ("accuracy", "micro_f1")
 
     def loss(self, out: Tensor) -> Tensor:
-        r"""Cross-entropy of classes, or binary cross-entropy of labels."""
+        r"""Cross-entropy of classes, binary cross-entropy of labels, or the squared error of
+        standardized numbers.
+        """
         out = out[self.index]
         how = "mean" if self.total is None else "sum"
-        if self.target.dim() == 1:
-            loss, terms = cross_entropy(out, self.target, reduction=how), self.total
+        if self.task == "multiclass":
+            weight = self.objective.class_weight
+            weight = None if weight is None else weight.to(out)
+            loss, terms = cross_entropy(out, self.target, weight, reduction=how), self.total
+        elif self.task == "regression":
+            target = (self.target.double() - self.objective.mean) / self.objective.scale
+            loss, terms = mse_loss(out[:, 0], target.to(out), reduction=how), self.total
         else:
             target = self.target.to(out.dtype)
             loss = binary_cross_entropy_with_logits(out, target, reduction=how)
             terms = None if self.total is None else self.total * target.size(1)
         return loss if terms is None else loss / terms
 
+    @torch.no_grad()
     def score(self, out: Tensor) -> float:
-        r"""The accuracy of classes, or the micro-F1 of labels, in :math:`[0, 1]`."""
-        return score_of(*self.hits(out))
+        r"""The metric: in :math:`[0, 1]` for classes and labels."""
+        if self.is_counted:
+            return score_of(*self.hits(out))
+        return compute(self.metric, self.predictions(out), self.target, self.task)
+
+    def metrics(self, out: Tensor) -> dict[str, float]:
+        r"""All metrics that fit the task, NaN for those that are not defined for these nodes."""
+        return evaluate(self.predictions(out), self.target, self.task)
+
+    def predictions(self, out: Tensor) -> Tensor:
+        r"""The output for these nodes: logits, or numbers in the units of the target."""
+        out = out.detach()[self.index]
+        if self.task != "regression":
+            return out
+        return out[:, 0].double() * self.objective.scale + self.objective.mean
+
+    def check_metric(self, name: str) -> None:
+        r"""Raises a :class:`ValueError` if the metric is not defined for these nodes."""
+        if not (self.is_counted or is_defined(self.metric, self.target, self.task)):
+            kinds = {"multiclass": "class", "multilabel": "labels", "regression": "target"}
+            raise ValueError(
+                f"{METRICS[self.metric].label} is not defined for the {name} nodes, which all have "
+                f"the same {kinds[self.task]}: choose another metric, or other {name} nodes"
+            )
 
     @torch.no_grad()
     def hits(self, out: Tensor) -> tuple[int, int]:
-        r"""Two counts whose ratio is the score, also when each is summed over parts: correct nodes
-        and all nodes; for labels, twice the true positives, and the predicted plus the true ones.
+        r"""Two counts whose ratio is the accuracy or micro-F1, also when each is summed over parts:
+        correct nodes and all nodes; for labels, twice the true positives, and the predicted plus
+        the true ones.
         """
         out = out[self.index]
         if self.target.dim() == 1:
@@ -111,7 +194,11 @@ def joined(samples: Sequence[Sample]) -> Sample:
     return Sample(
         _stacked([sample.x for sample in samples]),
         Graph.batch([sample.graph for sample in samples]),
-        LabeledNodes(torch.cat(index), torch.cat([sample.nodes.target for sample in samples])),
+        replace(
+            samples[0].nodes,
+            index=torch.cat(index),
+            target=torch.cat([sample.nodes.target for sample in samples]),
+        ),
         torch.cat(structures) if structures else None,
     )
 
@@ -142,7 +229,7 @@ def graph_samples(
         weight = None if graph.weight is None else graph.weight[edges]
         part = Graph.from_csr(rowptr - rowptr[0], graph.col[edges] - first, edge_weight=weight)
         inside = own == number
-        target = LabeledNodes(nodes.index[inside] - first, nodes.target[inside])
+        target = replace(nodes, index=nodes.index[inside] - first, target=nodes.target[inside])
         structure = None if channels is None else fit_structure(part, channels)
         samples.append(Sample(rows_of(x, torch.arange(first, end)), part, target, structure))
     return samples

@@ -45,7 +45,7 @@ class Schedule:
         aggregator_loss (str): The loss that aggregators minimize, alternating: on
             :obj:`"train"` or on :obj:`"val"` nodes.
         select (str): The criterion of the best epoch: the lowest validation :obj:`"loss"`, the
-            highest :obj:`"score"` (at equal scores, the lowest loss), or :obj:`"both"` as in GAT:
+            best :obj:`"score"` (at equal scores, the lowest loss), or :obj:`"both"` as in GAT:
             weights are kept when neither is worse, and patience restarts when either is better.
     """
 
@@ -122,8 +122,8 @@ class History:
     r"""Losses, scores and parameters, epoch by epoch.
 
     The training loss is that of the last step on the weights, with dropout and without the model's
-    extra loss, the mean over batches. Validation losses and scores (accuracy or micro-F1) are empty
-    if there are no validation nodes.
+    extra loss, the mean over batches. Validation losses and scores (the metric of the settings:
+    accuracy or micro-F1 unless another is chosen) are empty if there are no validation nodes.
     """
 
     train_loss: list[float] = field(default_factory=list)

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from meanmax.names import LEARNED, PYG_BASELINES, STORED_OPTION_NAMES
+from meanmax.names import LEARNED, METRICS, PYG_BASELINES, STORED_OPTION_NAMES, Task
+from meanmax.train.metrics import check_metric
 from meanmax.train.schedule import Schedule
 
 if TYPE_CHECKING:  # stored rows are read without loading PyTorch
@@ -36,6 +37,13 @@ class Settings:
             :obj:`meanmax.nn.PYG_BASELINES`.
         start (float, optional): The start value of the aggregator's parameter, whatever its name.
         normalize (str, optional): The aggregator's :obj:`form`, under the name that rows store.
+        metric (str, optional): The score of validation and test nodes, one of
+            :obj:`meanmax.names.METRICS` that fits the task. (default: the accuracy of classes,
+            micro-F1 of several labels, :math:`R^2` of numbers)
+        class_weight (str, optional): :obj:`"balanced"` gives all classes the same weight in the
+            loss, however many training nodes they have. (default: all nodes have the same weight)
+        scale (bool, optional): Whether to standardize dense features and row-normalize sparse
+            ones. (default: :obj:`False`)
         scale (bool or str, optional): How to scale features, see :class:`NodeClassifier`.
             (default: :obj:`False`)
         batch_graphs (int, optional): Graphs per batch, where training graphs are separate.
@@ -84,15 +92,16 @@ class Settings:
     aggregator_optimizer: str | None = None
     aggregator_momentum: float | None = None
     aggregator_loss: str | None = None
+    # The loss and the score
+    metric: str | None = None
+    class_weight: str | None = None
     # The data
     scale: bool | str | None = None
     batch_graphs: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        r"""Checks :obj:`scale` and :obj:`batch_graphs`; the model and the schedule check their own
-        arguments.
-        """
+        r"""Checks what neither the model nor the schedule checks."""
         if self.scale not in (None, True, False, *SCALES):
             listed = ", ".join(map(repr, SCALES))
             raise ValueError(f"'scale' must be True, False, {listed} (got {self.scale!r})")
@@ -100,6 +109,24 @@ class Settings:
         is_count = isinstance(count, int) and not isinstance(count, bool) and count > 0
         if count is not None and not is_count:
             raise ValueError(f"'batch_graphs' must be a positive integer (got {count!r})")
+        for name, allowed in (("metric", tuple(METRICS)), ("class_weight", ("balanced",))):
+            value = getattr(self, name)
+            if value is not None and value not in allowed:
+                listed = ", ".join(map(repr, allowed))
+                raise SettingsError(f"'{name}' must be one of {listed} or None (got {value!r})")
+
+    def check_task(self, task: Task) -> None:
+        r"""Raises a :class:`SettingsError` if the metric or the weights do not fit a task."""
+        if self.metric is not None:
+            try:
+                check_metric(self.metric, task)
+            except ValueError as error:
+                raise SettingsError(str(error)) from None
+        if self.class_weight is not None and task != "multiclass":
+            raise SettingsError(
+                f"class_weight={self.class_weight!r} needs one class for each node, but this is a "
+                f"{task} task: leave it out"
+            )
 
     @classmethod
     def from_dict(cls, backbone: str, aggr: str, given: Mapping[str, Any]) -> Settings:
@@ -162,6 +189,7 @@ class Settings:
 AGGREGATOR = (
     "start", "learn", "per", "reparam", "upper", "normalize", "shift", "sign", "edge_dropout",
 )  # fmt: skip
+OBJECTIVE = ("metric", "class_weight")
 SCHEDULE = tuple(each.name for each in fields(Schedule))
 KINDS: dict[str, type] = {
     name: get_args(hint)[0]
@@ -170,7 +198,9 @@ KINDS: dict[str, type] = {
 }
 r"""Every setting and its type."""
 MODEL = tuple(
-    name for name in KINDS if name not in (*AGGREGATOR, *SCHEDULE, "scale", "batch_graphs")
+    name
+    for name in KINDS
+    if name not in (*AGGREGATOR, *SCHEDULE, *OBJECTIVE, "scale", "batch_graphs")
 )
 
 

@@ -2,8 +2,9 @@ r"""One run: from its task to its row and artefact, also if the model fails."""
 
 from __future__ import annotations
 
+import math
 import traceback
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from sklearn.metrics.cluster import contingency_matrix
 from torch import Tensor
 
 from meanmax.data import Dataset, Split
+from meanmax.names import METRICS
 from meanmax.nn import Trainable
 from meanmax.study.runs import machine
 from meanmax.study.runs.plan import Task
@@ -34,6 +36,8 @@ from meanmax.train import (
 from meanmax.train.fit import GraphData, fit
 from meanmax.train.loop import OnEpoch
 from meanmax.train.problem import joined
+
+PARTS = {"train": "training", "val": "validation", "test": "test", "all": "labelled"}
 
 
 def execute(task: Task, on_epoch: OnEpoch | None = None) -> Result:
@@ -117,21 +121,26 @@ def _evaluated(
         if id(sample.graph) not in outputs:
             outputs[id(sample.graph)] = sample.output(model)
         out = outputs[id(sample.graph)]
-        metrics[f"{name}_score"] = 100 * sample.nodes.score(out)
+        nodes = sample.nodes
+        nodes.check_metric(PARTS[name])
+        metrics[f"{name}_score"] = stored(nodes.metric, nodes.score(out))
+        if name in ("val", "test"):
+            for fitting, score in nodes.metrics(out).items():
+                if not math.isnan(score):
+                    metrics[f"{name}_{fitting}"] = stored(fitting, score)
         if name in ("train", "val"):
-            metrics[f"{name}_loss"] = float(sample.nodes.loss(out))
+            metrics[f"{name}_loss"] = float(nodes.loss(out))
     shown = parts["test"]
     extra = {} if shown.structure is None else {"structure": shown.structure}
     embedding = model.embed(shown.x, shown.graph, **extra)
-    if "all" in parts and shown.nodes.target.dim() == 1:
+    if "all" in parts and shown.nodes.task == "multiclass":
         every = parts["all"].nodes
         hidden = embedding[every.index].numpy()
         metrics |= cluster_scores(hidden, every.target.numpy(), seed=spec.seed)
     out = outputs[id(shown.graph)]
-    found = out.argmax(dim=1) if shown.nodes.target.dim() == 1 else (out > 0)
     artefact: Artefact = {
         "embedding": embedding.numpy().astype(np.float16),
-        "prediction": found.numpy().astype(np.int16 if found.dim() == 1 else np.bool_),
+        "prediction": _predicted(shown.nodes, out),
         "train_loss": np.array(history.train_loss, np.float32),
         "val_loss": np.array(history.val_loss, np.float32),
         "val_score": np.array(history.val_score, np.float32),
@@ -141,6 +150,26 @@ def _evaluated(
     for name, value in model.maxness(shown.x, shown.graph, **extra).items():
         artefact[f"maxness/{name}"] = value.reshape(-1).numpy().astype(np.float32)
     return metrics, artefact
+
+
+def stored(metric: str, value: float) -> float:
+    r"""The value of a metric as rows store it: in percent, but errors in the units of the target.
+
+    Example:
+        >>> stored("roc_auc", 0.75), stored("mae", 0.75)
+        (75.0, 0.75)
+    """
+    return 100 * value if METRICS[metric].percent else value
+
+
+def _predicted(nodes: LabeledNodes, out: Tensor) -> np.ndarray:
+    r"""The class, the labels or the number that a model predicts for every node."""
+    if nodes.task == "multiclass":
+        return out.argmax(dim=1).numpy().astype(np.int16)
+    if nodes.task == "multilabel":
+        return (out > 0).numpy()
+    every = replace(nodes, index=torch.arange(len(out)))
+    return every.predictions(out).numpy().astype(np.float32)
 
 
 def classifier_of(spec: RunSpec) -> NodeClassifier:

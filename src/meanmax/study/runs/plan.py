@@ -156,6 +156,7 @@ def check_methods(tasks: Sequence[Task], dataset: Dataset) -> None:
     for (backbone, aggr, _), spec in methods.items():
         try:
             settings = Settings.from_dict(backbone, aggr, spec.settings)
+            settings.check_task(dataset.task)
             settings.make_schedule()
             with torch.random.fork_rng(devices=[]):
                 settings.build_model(4, 2, num_nodes=2, graph=pair)

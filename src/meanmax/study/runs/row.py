@@ -59,6 +59,15 @@ class RunSpec(Run):
 class Row(Run):
     r"""A run with its outcome.
 
+    Metrics have the names :obj:`{part}_{metric}`, such as :obj:`test_roc_auc`: all of
+    :obj:`meanmax.names.METRICS` that fit the task, for the parts :obj:`val` and :obj:`test`; those
+    that are not defined for the nodes, such as ROC AUC of one class, are left out.
+    :obj:`{part}_score` is the one that the setting :obj:`metric` names, also for :obj:`train` and
+    :obj:`all` (every labelled node): the accuracy, micro-F1 or :math:`R^2` unless it is given. All
+    are in percent, :math:`R^2` too, but the errors :obj:`mse` and :obj:`mae` are in the units of
+    the target. There are also :obj:`train_loss`, :obj:`val_loss` and the k-means scores of
+    classes. Rows of early versions have no :obj:`{part}_{metric}`.
+
     The status is :obj:`"diverged"` if a loss was no longer finite, and :obj:`"failed"` for any
     other error.
     """
@@ -74,7 +83,7 @@ class Row(Run):
     cpu: str = ""
     commit: str | None = None
     finished: str = ""  # the time of the end, in UTC
-    metrics: dict[str, float] = field(default_factory=dict)  # scores in percent, and losses
+    metrics: dict[str, float] = field(default_factory=dict)  # by name, see above
     learned: dict[str, list[float]] = field(default_factory=dict)  # at the selected epoch
     maxness: dict[str, float | None] = field(default_factory=dict)  # means over channels, by layer
     versions: dict[str, str] = field(default_factory=dict)

@@ -33,7 +33,7 @@ _FORM = (
     "a settings file has a [default] table or base = 'default', and [[rule]] tables with when = "
     "{ backbone = [...], aggr = [...], data = [...] }"
 )
-_OPTIONAL = ("aggregator_clip", "heads", "norm", "order", "skip")
+_OPTIONAL = ("aggregator_clip", "class_weight", "heads", "metric", "norm", "order", "skip")
 
 
 def current_name(name: str) -> str:

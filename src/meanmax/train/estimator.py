@@ -1,0 +1,346 @@
+r"""What the classifier and the regressor of nodes share: parameters, training and files."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from torch import Tensor
+
+from meanmax.aggr.base import LearnableAggregation
+from meanmax.graph import Graph
+from meanmax.names import PYG_BASELINES, USUAL_METRIC, Task
+from meanmax.nn import Trainable, build_model
+from meanmax.nn.linear import Features
+from meanmax.nn.registry import LAYER_OPTIONS
+from meanmax.train import inputs
+from meanmax.train.checkpoint import Checkpoint, read_archive, write_archive
+from meanmax.train.fit import GraphData, TrainingData
+from meanmax.train.fit import fit as fit_model
+from meanmax.train.loop import SINGLE_PROCESS, Communicator, OnEpoch
+from meanmax.train.problem import Scaling
+from meanmax.train.schedule import History
+from meanmax.train.settings import AGGREGATOR, MODEL, SCHEDULE, Settings
+
+
+class NodeEstimator(BaseEstimator, ABC):  # type: ignore[misc]
+    r"""An estimator of targets of nodes; see :class:`~meanmax.NodeClassifier` and
+    :class:`~meanmax.NodeRegressor` for its parameters and attributes.
+    """
+
+    _format: ClassVar[str]  # of its files
+    _tasks: ClassVar[tuple[Task, ...]]  # that it can learn
+
+    model_: Trainable
+    history_: History
+    scaling_: Scaling
+    n_features_in_: int
+    num_nodes_: int | None
+    about_: dict[str, Any]
+    fitted_params_: dict[str, Any]
+
+    def __init__(
+        self,
+        backbone: str = "gcn",
+        aggr: str | LearnableAggregation | None = "softmax",
+        *,
+        hidden: int = 64,
+        layers: int = 2,
+        heads: int | None = None,
+        dropout: float = 0.5,
+        nonlinear: str = "first",
+        epochs: int = 400,
+        lr: float = 0.01,
+        weight_decay: float = 5e-4,
+        patience: int = 100,
+        metric: str | None = None,
+        scale: bool = True,
+        batch_graphs: int = 2,
+        model_options: dict[str, Any] | None = None,
+        schedule_options: dict[str, Any] | None = None,
+        seed: int = 0,
+        verbose: bool = False,
+    ) -> None:
+        self.backbone = backbone
+        self.aggr = aggr
+        self.hidden = hidden
+        self.layers = layers
+        self.heads = heads
+        self.dropout = dropout
+        self.nonlinear = nonlinear
+        self.epochs = epochs
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.patience = patience
+        self.metric = metric
+        self.scale = scale
+        self.batch_graphs = batch_graphs
+        self.model_options = model_options
+        self.schedule_options = schedule_options
+        self.seed = seed
+        self.verbose = verbose
+
+    @classmethod
+    def from_settings(cls, settings: Settings, *, seed: int = 0) -> Self:
+        r"""The estimator with these settings; :meth:`settings` is the inverse.
+
+        Example:
+            >>> from meanmax import NodeClassifier
+            >>> settings = Settings(aggr="lp", lr=0.1, start=1.05, select="score")
+            >>> NodeClassifier.from_settings(settings)
+            NodeClassifier(aggr='lp', lr=0.1,
+                           model_options={'aggr_options': {'start': 1.05}}, scale=False,
+                           schedule_options={'select': 'score'})
+        """
+        own = cls().get_params()
+        model = settings.given(sorted(set(MODEL) - set(own)))
+        if options := settings.given(sorted(AGGREGATOR)):
+            model["aggr_options"] = options
+        params = settings.given(name for name in own if hasattr(settings, name))
+        return cls(
+            **{"scale": False, **params},
+            model_options={**model, **settings.extra} or None,
+            schedule_options=settings.given(sorted(set(SCHEDULE) - set(own))) or None,
+            seed=seed,
+        )
+
+    def settings(self) -> Settings:
+        r"""The parameters as :class:`~meanmax.train.Settings`; raises a :class:`ValueError` for
+        options that do not exist.
+        """
+        params = {name: _python_number(value) for name, value in self.get_params().items()}
+        del params["seed"], params["verbose"]
+        model, schedule = params.pop("model_options"), params.pop("schedule_options")
+        arguments = {*inspect.signature(build_model).parameters, *LAYER_OPTIONS}
+        allowed = arguments - set(params) - {"in_channels", "out_channels"}
+        model = _checked_options("model_options", model, allowed)
+        schedule = _checked_options("schedule_options", schedule, set(SCHEDULE) - set(params))
+        if self.aggr in PYG_BASELINES and model:
+            raise ValueError(
+                f"'model_options' has no effect with aggr={self.aggr!r}, a model of PyTorch "
+                f"Geometric (got {model!r}): leave it out"
+            )
+        known = {name: value for name, value in model.items() if name in MODEL}
+        extra = {name: value for name, value in model.items() if name not in MODEL}
+        return Settings(**params, **known, **schedule, extra=extra)
+
+    @property
+    @abstractmethod
+    def task_(self) -> Task:
+        r"""What the targets of nodes are."""
+
+    @property
+    def metric_(self) -> str:
+        r"""The name of the metric that :meth:`score` returns."""
+        return self.fitted_params_["metric"] or USUAL_METRIC[self.task_]
+
+    def _fit(
+        self,
+        graph: Any,
+        x: Any,
+        train_mask: Any,
+        val_mask: Any,
+        read_targets: Callable[[Tensor, int], inputs.Targets],
+        *,
+        class_names: tuple[str, ...] | None = None,
+        on_epoch: OnEpoch | None,
+        checkpoint: Checkpoint | None,
+    ) -> Self:
+        r"""Checks arguments of :meth:`fit`, and trains. Targets are read for training nodes and the
+        number of nodes.
+        """
+        settings = self.settings()
+        settings.make_schedule()  # its errors come first
+        x = inputs.as_features(x)
+        graph = inputs.as_graph(graph, x.size(0))
+        train_nodes = inputs.as_index(train_mask, x.size(0), "train_mask")
+        targets = read_targets(train_nodes, x.size(0))
+        nodes = targets.nodes(train_nodes, "train_mask")
+        val = None
+        if val_mask is not None:
+            val_nodes = inputs.as_index(val_mask, x.size(0), "val_mask")
+            if (shared := int(torch.isin(val_nodes, train_nodes).sum())) > 0:
+                raise ValueError(
+                    f"'train_mask' and 'val_mask' share {shared} nodes: validate on others"
+                )
+            val = targets.nodes(val_nodes, "val_mask")
+        names = tuple(map(str, targets.classes if class_names is None else class_names))
+        data = GraphData.from_arrays(
+            x, graph, nodes, val, settings, classes=targets.classes, class_names=names
+        )
+        return self.fit_data(data, on_epoch=on_epoch, checkpoint=checkpoint)
+
+    def fit_data(
+        self,
+        data: TrainingData,
+        *,
+        communicator: Communicator = SINGLE_PROCESS,
+        on_epoch: OnEpoch | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> Self:
+        r"""Trains on prepared data, such as batches or a rank's part; see
+        :func:`meanmax.train.fit.fit`.
+        """
+        if data.task not in self._tasks:
+            raise ValueError(
+                f"{type(self).__name__} learns {' and '.join(self._tasks)} tasks (got a "
+                f"{data.task} task): use NodeRegressor for numbers and NodeClassifier for classes "
+                f"or labels"
+            )
+        params = self.get_params()
+        self.model_, self.history_ = fit_model(
+            self.settings(),
+            data,
+            seed=self.seed,
+            communicator=communicator,
+            on_epoch=_printing(on_epoch) if self.verbose else on_epoch,
+            checkpoint=checkpoint,
+        )
+        self._keep_target(data)
+        self.scaling_ = data.scaling
+        self.n_features_in_, self.num_nodes_ = data.num_features, data.num_nodes
+        self.fitted_params_, self.about_ = params, {}
+        return self
+
+    def embed(self, graph: Any, x: Any) -> np.ndarray:
+        r"""The last hidden embedding of every node, :obj:`[num_nodes, hidden]`."""
+        return self.model_.embed(*self._inputs(graph, x)).numpy()
+
+    def maxness(self, graph: Any, x: Any) -> dict[str, np.ndarray]:
+        r"""Where the aggregation of each layer lies between mean (0) and max (1) on a graph, per
+        channel; see :func:`meanmax.maxness`. Empty for models of PyTorch Geometric.
+        """
+        found = self.model_.maxness(*self._inputs(graph, x))
+        return {name: value.numpy() for name, value in found.items()}
+
+    def save(self, path: str | os.PathLike[str], *, about: dict[str, Any] | None = None) -> None:
+        r"""Writes the trained estimator to a file, atomically.
+
+        The file is a zip of a JSON text and numpy arrays; nothing in it is executed on loading.
+
+        Args:
+            path (str or PathLike): The file.
+            about (dict, optional): Facts that JSON can represent, to be kept in the file;
+                :meth:`load` puts them into :obj:`about_`. (default: the present ones)
+        """
+        self._check_fitted()
+        if isinstance(self.fitted_params_["aggr"], LearnableAggregation):
+            raise ValueError(
+                "an estimator with an aggregator object cannot be saved: give the aggregator by "
+                "name, with model_options={'aggr_options': {...}}"
+            )
+        facts = {
+            "format": self._format,
+            "params": self.fitted_params_,
+            **self._target_facts(),
+            "sparse": self.scaling_.by_rows,
+            "n_features_in": self.n_features_in_,
+            "num_nodes": self.num_nodes_,
+            "history": vars(self.history_),
+            "about": self.about_ if about is None else about,
+        }
+        state = self.model_.state_dict()
+        arrays = {f"model/{name}": value.numpy() for name, value in state.items()}
+        arrays |= {"mean": self.scaling_.mean.numpy(), "scale": self.scaling_.scale.numpy()}
+        write_archive(Path(path), facts, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        r"""Reads a file of :meth:`save`, of this version or an earlier one; raises a
+        :class:`ValueError` for any other file.
+        """
+        facts, arrays = read_archive(Path(path), cls._format)
+        estimator, params = cls(), facts.get("params")
+        if isinstance(params, dict) and (unknown := set(params) - set(estimator.get_params())):
+            raise ValueError(
+                f"{path} was saved by another version of meanmax (unknown: "
+                f"{', '.join(sorted(unknown))})"
+            )
+        try:
+            estimator._restore(facts, arrays)
+        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} was not saved by meanmax, or is damaged ({error})") from error
+        return estimator
+
+    def _restore(self, facts: dict[str, Any], arrays: dict[str, Tensor]) -> None:
+        self.set_params(**facts["params"])
+        self.fitted_params_ = self.get_params()
+        out_channels = self._restore_target(facts)
+        # Facts with a default here were not saved by early versions.
+        self.about_ = dict(facts.get("about", {}))
+        self.n_features_in_, self.num_nodes_ = facts["n_features_in"], facts["num_nodes"]
+        self.history_ = History(**facts["history"])
+        self.scaling_ = Scaling(facts["sparse"], arrays["mean"], arrays["scale"])
+        pair = Graph.from_edge_index([[0, 1], [1, 0]])  # the true degrees are in the state
+        sizes = (self.n_features_in_, out_channels)
+        model = self.settings().build_model(*sizes, num_nodes=self.num_nodes_, graph=pair)
+        named = [(name.split("/", 1), value) for name, value in arrays.items()]
+        model.load_state_dict({name[1]: value for name, value in named if name[0] == "model"})
+        self.model_ = model.eval()
+
+    @abstractmethod
+    def _keep_target(self, data: TrainingData) -> None:
+        r"""Keeps what has to be known of the targets to predict them."""
+
+    @abstractmethod
+    def _target_facts(self) -> dict[str, Any]:
+        r"""The same for a file."""
+
+    @abstractmethod
+    def _restore_target(self, facts: Mapping[str, Any]) -> int:
+        r"""The same from a file; returns the channels of the model's output."""
+
+    @torch.no_grad()
+    def _output(self, graph: Any, x: Any) -> Tensor:
+        features, graph = self._inputs(graph, x)
+        out: Tensor = self.model_.eval()(features, graph)
+        return out
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "model_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+
+    def _inputs(self, graph: Any, x: Any) -> tuple[Features, Graph]:
+        self._check_fitted()
+        x = inputs.as_features(x)
+        graph = inputs.as_graph(graph, x.size(0))
+        if x.size(1) != self.n_features_in_:
+            raise ValueError(
+                f"'x' has {x.size(1)} features, but the model was trained on {self.n_features_in_}"
+            )
+        return (self.scaling_(x) if self.fitted_params_["scale"] else x), graph
+
+
+def _checked_options(name: str, options: object, allowed: set[str]) -> dict[str, Any]:
+    if options is not None and not isinstance(options, Mapping):
+        raise ValueError(f"'{name}' must be a dictionary or None (got {options!r})")
+    found = {key: _python_number(value) for key, value in (options or {}).items()}
+    if unknown := set(found) - allowed:
+        raise ValueError(
+            f"'{name}' has no {', '.join(sorted(map(repr, unknown)))}; it may hold "
+            f"{', '.join(sorted(allowed))}"
+        )
+    return found
+
+
+def _python_number(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _printing(on_epoch: OnEpoch | None) -> OnEpoch:
+    def call(epoch: int, history: History) -> None:
+        if epoch % 20 == 0:
+            val = f", validation {history.val_loss[-1]:.4f}" if history.val_loss else ""
+            print(f"epoch {epoch}: loss {history.train_loss[-1]:.4f}{val}")
+        if on_epoch is not None:
+            on_epoch(epoch, history)
+
+    return call

@@ -1,0 +1,127 @@
+r"""A scikit-learn style regressor of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self, final
+
+import numpy as np
+import torch
+from sklearn.base import RegressorMixin
+from torch import Tensor
+
+from meanmax.names import Task
+from meanmax.train import inputs
+from meanmax.train.checkpoint import Checkpoint
+from meanmax.train.estimator import NodeEstimator
+from meanmax.train.fit import TrainingData
+from meanmax.train.loop import OnEpoch
+from meanmax.train.metrics import compute
+from meanmax.train.settings import Settings
+
+
+@final
+class NodeRegressor(RegressorMixin, NodeEstimator):  # type: ignore[misc]
+    r"""Learns to predict a number for each node of a graph from those of some nodes.
+
+    .. code-block:: python
+
+        model = NodeRegressor("sage", aggr="softmax").fit(graph, x, y, train_mask, val_mask)
+        model.predict(graph, x)
+
+    It minimizes the mean squared error of targets that are standardized by the mean and standard
+    deviation of training nodes; predictions are in the units of :obj:`y`.
+
+    Args:
+        backbone, aggr, ...: As in :class:`~meanmax.NodeClassifier`, but there is no
+            :obj:`class_weight`.
+        metric (str, optional): The score of :meth:`score` and of validation nodes: :obj:`"r2"`,
+            :obj:`"mse"` or :obj:`"mae"`. (default: :obj:`None`, :math:`R^2`)
+
+    Attributes:
+        target_mean_ (float): The mean of the targets of training nodes.
+        target_scale_ (float): Their standard deviation.
+        metric_ (str): The name of the metric of :meth:`score`.
+        n_features_in_, num_nodes_, model_, scaling_, history_, about_, fitted_params_: As in
+            :class:`~meanmax.NodeClassifier`.
+    """
+
+    _format = "meanmax.NodeRegressor/1"
+    _tasks = ("regression",)
+
+    target_mean_: float
+    target_scale_: float
+
+    @classmethod
+    def from_settings(cls, settings: Settings, *, seed: int = 0) -> Self:
+        r"""The regressor with these settings; :meth:`settings` is the inverse."""
+        settings.check_task("regression")
+        return super().from_settings(settings, seed=seed)
+
+    @property
+    def task_(self) -> Task:
+        r"""The task: :obj:`"regression"`."""
+        return "regression"
+
+    def fit(
+        self,
+        graph: Any,
+        x: Any,
+        y: Any,
+        train_mask: Any,
+        val_mask: Any = None,
+        *,
+        on_epoch: OnEpoch | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> Self:
+        r"""Trains on the nodes of :obj:`train_mask` and keeps the weights of the epoch that is best
+        on those of :obj:`val_mask`.
+
+        Args:
+            graph, x, train_mask, val_mask, on_epoch, checkpoint: As in
+                :meth:`meanmax.NodeClassifier.fit`.
+            y (array-like): A number for each node; NaN stands for a missing one. Only those of the
+                two masks are read.
+        """
+
+        def read_targets(train: Tensor, num_nodes: int) -> inputs.Targets:
+            return inputs.as_numbers(y, num_nodes)
+
+        return self._fit(
+            graph,
+            x,
+            train_mask,
+            val_mask,
+            read_targets,
+            on_epoch=on_epoch,
+            checkpoint=checkpoint,
+        )
+
+    def predict(self, graph: Any, x: Any) -> np.ndarray:
+        r"""The number of every node, :obj:`[num_nodes]`, on the graph trained on or another one;
+        both arguments are as in :meth:`fit`.
+        """
+        out = self._output(graph, x)[:, 0].double()
+        return (out * self.target_scale_ + self.target_mean_).numpy()
+
+    def score(self, graph: Any, x: Any, y: Any, mask: Any = None) -> float:
+        r"""The metric, by default :math:`R^2`, on the nodes of a mask. NaN if it is not defined for
+        them, such as :math:`R^2` for nodes with the same number.
+        """
+        found = self.predict(graph, x)
+        index = torch.arange(len(found))
+        if mask is not None:
+            index = inputs.as_index(mask, len(found), "mask")
+        nodes = inputs.as_numbers(y, len(found)).nodes(index, "mask")
+        return compute(self.metric_, found[index.numpy()], nodes.target, "regression")
+
+    def _keep_target(self, data: TrainingData) -> None:
+        self.target_mean_, self.target_scale_ = data.objective.mean, data.objective.scale
+
+    def _target_facts(self) -> dict[str, Any]:
+        return {"target_mean": self.target_mean_, "target_scale": self.target_scale_}
+
+    def _restore_target(self, facts: Mapping[str, Any]) -> int:
+        self.target_mean_ = float(facts["target_mean"])
+        self.target_scale_ = float(facts["target_scale"])
+        return 1
