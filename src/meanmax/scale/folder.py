@@ -378,7 +378,7 @@ def write_folder(
         more = {name: array[groups.order] for name, array in more.items()}
         more["part_ptr"] = groups.pointer
         roles = {role: np.sort(groups.place[nodes]) for role, nodes in roles.items()}
-    if scaling is not None and not scaling.sparse:
+    if scaling is not None and not scaling.by_rows:
         more |= {"feature_mean": scaling.mean.numpy(), "feature_scale": scaling.scale.numpy()}
     with new_folder(path, overwrite=overwrite) as writer:
         _write_edges(writer, edges, groups)

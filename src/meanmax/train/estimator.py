@@ -62,7 +62,7 @@ class NodeEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         weight_decay: float = 5e-4,
         patience: int = 100,
         metric: str | None = None,
-        scale: bool = True,
+        scale: bool | str = True,
         batch_graphs: int = 2,
         model_options: dict[str, Any] | None = None,
         schedule_options: dict[str, Any] | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, final
+from typing import TypeAlias, final
 
 import scipy.sparse
 import torch
@@ -305,7 +305,7 @@ def _restricted(sample: Sample, model: NodeModel) -> Sample:
     )
 
 
-Scale: TypeAlias = bool | Literal["rows", "standard"]
+Scale: TypeAlias = bool | str  # one of meanmax.train.settings.SCALES
 
 
 @dataclass(frozen=True, eq=False)

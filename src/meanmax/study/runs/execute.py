@@ -70,12 +70,19 @@ def _result(task: Task, on_epoch: OnEpoch | None, *, alone: bool) -> Result:
     settings = Settings.from_dict(spec.backbone, spec.aggr, spec.settings)
     data = GraphData.from_dataset(dataset, task.split, settings, graph)
     checkpoint = None
-    if task.checkpoints is not None:  # the store removes it when the row is there
+    if (
+        task.checkpoints is not None and not task.brief
+    ):  # the store removes it when the row is there
         path = Path(task.checkpoints) / f"{spec.key}.pt"
         checkpoint = Checkpoint(path, spec.key, spare=True)
     model, history = fit(settings, data, seed=spec.seed, on_epoch=on_epoch, checkpoint=checkpoint)
-    parts = scored_samples(data, dataset, task.split)
-    metrics, artefact = _evaluated(model, parts, history, spec)
+    if task.brief:
+        metric, best = data.problem.samples[0].nodes.metric, history.best_epoch
+        score = stored(metric, history.val_score[best])
+        metrics, artefact = {"val_score": score, "val_loss": history.val_loss[best]}, {}
+    else:
+        parts = scored_samples(data, dataset, task.split)
+        metrics, artefact = _evaluated(model, parts, history, spec)
     row = Row(
         **_facts(task),
         status="ok",

@@ -40,6 +40,7 @@ class Task:
     threads: int = 1
     alone: bool = False  # whether no other run is executed at the same time
     checkpoints: str | None = None  # their folder
+    brief: bool = False  # whether only validation scores are wanted, without any artefact
 
 
 @dataclass(frozen=True)

@@ -1,30 +1,52 @@
-r"""Random search of settings, with the same number of trials for each method."""
+r"""The search for settings on validation nodes: its space, its trials and its choice.
+
+Every method gets the same number of trials, and trial :math:`i` of all methods shares one draw of
+the settings that all of them have. A learnable aggregator also has the baseline's choice among its
+candidates, frozen at its linear end, where it is the baseline: it may lose by noise, but not because
+it was given a worse model to work in.
+"""
 
 from __future__ import annotations
 
-import itertools
+import math
 import random
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+from meanmax.names import LEARNED, METRICS
 from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.settings.settings import (
     SettingsError,
     apply_rules,
+    option_text,
     packaged,
     settings_for,
     settings_key,
 )
 from meanmax.study.stats.cells import mean_and_std
 from meanmax.study.stats.comparison import BASELINE
+from meanmax.train.settings import KINDS, check_name
 
-_DRAWS = 100  # attempts to draw settings of an aggregator that are new
+BASE = "default"
+r"""The settings file that gives what is not searched."""
+RUNGS = ((40, 1.0), (120, 1 / 3), (400, 1 / 9))
+r"""Epochs of each round, and the share of the trials that reach it."""
+LINEAR_END: dict[str, dict[str, Any]] = {
+    "lp": {"start": 1.0, "shift": "consistent"},
+    "poly": {"start": 0.0, "normalize": "sum"},
+    "softmax": {"start": 0.0, "normalize": "sum"},
+}
+r"""Where a learnable aggregator is the layer's own aggregation."""
+_DRAWS = 100  # attempts to draw settings that are new
 
 
 @dataclass(frozen=True)
 class Trial:
-    r"""One method with settings to try. Trial 0 has the settings of the file."""
+    r"""A method with settings to try. Trial 0 has the settings of the file."""
 
     number: int
     aggr: str
@@ -35,74 +57,140 @@ class Trial:
 class Search:
     r"""A search for settings of one backbone on one data set.
 
-    The first trial of each method has the settings of the file. After that, trial :math:`i` of all
-    methods shares one draw, without repetition, of the settings that all of them have (width,
-    learning rate, dropout, weight decay), and has its own draw of the aggregator's settings. A
-    larger budget contains the trials of a smaller one.
+    The first trials of each method have the settings of the file and the space's anchors. The
+    others are random draws. A larger budget contains the trials of a smaller one.
     """
 
     backbone: str
     data: str
-    settings_name: str = "default"  # the settings file to start from
-    budget: int = 20  # trials of each method
+    metric: str  # that early stopping, the choice and the tables use
+    budget: int = 12  # trials of each method
     seed: int = 0  # of the draws
     fixed: Mapping[str, Any] = field(default_factory=dict)  # the same in all trials
+    space_name: str = "search"  # the file of the space, in the package or a path
 
     def space(self, aggr: str) -> dict[str, list[Any]]:
         r"""The values of each setting that is searched for an aggregator."""
-        found = apply_rules(packaged("search"), self.backbone, aggr, self.data)
-        return {name: values for name, values in found.items() if name not in self.fixed}
+        found = apply_rules(
+            read_space(self.space_name), self.backbone, aggr, self.data, metric=self.metric
+        )
+        start = self.settings(aggr, {})
+        return {
+            name: values
+            for name, values in found.items()
+            if name not in self.fixed
+            # what the method does not have, such as a norm of PNA, makes no different trial
+            if any(self.settings(aggr, {name: value}) != start for value in values)
+        }
 
     def trials(self, aggr: str) -> list[Trial]:
         r"""The trials of an aggregator, the baseline's too."""
-        common = self._common()
-        own = {n: values for n, values in self.space(aggr).items() if n not in common[0]}
+        shared, space = self._shared(), self.space(aggr)
+        own = {n: values for n, values in space.items() if n not in self.space(BASELINE)}
         draw = random.Random(f"{self.seed} {self.backbone} {aggr}")
-        found = [self._settings(aggr, {})]
+        found = [self.settings(aggr, {})]
         seen = {settings_key(found[0])}
-        for shared in common[: self.budget - 1]:
+        for common in shared:
             for _ in range(_DRAWS):
                 drawn = {name: draw.choice(values) for name, values in own.items()}
-                settings = self._settings(aggr, {**shared, **drawn})
+                settings = self.settings(aggr, {**common, **drawn})
                 if (text := settings_key(settings)) not in seen:
                     seen.add(text)
                     found.append(settings)
                     break
         return [Trial(number, aggr, settings) for number, settings in enumerate(found)]
 
-    def _common(self) -> Sequence[dict[str, Any]]:
+    def contained(self, trial: Trial, aggr: str) -> list[Trial]:
+        r"""A trial of the baseline as candidates of an aggregator: learned as by default, and
+        frozen at the linear end. None for aggregators that have no linear end.
+        """
+        if aggr not in LEARNED:
+            return []
+        searched = self.space(BASELINE)
+        common = {name: trial.settings.get(name) for name in searched}
+        learned = self.settings(aggr, common)
+        frozen = self.settings(aggr, {**common, **LINEAR_END[aggr], "learn": False, "per": "layer"})
+        return [
+            Trial(self.budget, aggr, learned),
+            Trial(self.budget + 1, aggr, frozen),
+        ]
+
+    def settings(self, aggr: str, drawn: Mapping[str, Any]) -> dict[str, Any]:
+        r"""The settings of an aggregator with some of them drawn; :obj:`"none"` is no value."""
+        given = {name: None if value == "none" else value for name, value in drawn.items()}
+        always = {"metric": self.metric, "select": "score"}
+        overrides = {**always, **given, **self.fixed}
+        return settings_for(BASE, self.backbone, aggr, self.data, overrides)
+
+    def _shared(self) -> list[dict[str, Any]]:
         r"""The settings that all methods share, for every trial but the first."""
-        space = self.space(BASELINE)
-        start = self._settings(BASELINE, {})
-        combined = [dict(zip(space, v, strict=True)) for v in itertools.product(*space.values())]
-        left = [one for one in combined if any(start.get(n) != one[n] for n in one)]
-        if self.budget > len(left) + 1:
+        space, draw = self.space(BASELINE), random.Random(f"{self.seed}")
+        start = self.settings(BASELINE, {})
+        seen, found = {settings_key(start)}, []
+        for anchor in read_space(self.space_name).get("anchor", []):
+            drawn = {name: value for name, value in anchor.items() if name in space}
+            if (text := settings_key(self.settings(BASELINE, drawn))) not in seen:
+                seen.add(text)
+                found.append(drawn)
+        for _ in range(_DRAWS * self.budget):
+            if len(found) >= self.budget - 1:
+                break
+            drawn = {name: draw.choice(values) for name, values in space.items()}
+            if (text := settings_key(self.settings(BASELINE, drawn))) not in seen:
+                seen.add(text)
+                found.append(drawn)
+        if len(found) < self.budget - 1:
             raise SettingsError(
-                f"there are {len(left) + 1} different settings of the baseline to try "
-                f"(got a budget of {self.budget}): ask for no more than that"
+                f"the space has {len(found) + 1} different settings of the baseline (got a budget "
+                f"of {self.budget}): lower --budget, or give the space more values"
             )
-        random.Random(f"{self.seed}").shuffle(left)
-        return left or [{}]
-
-    def _settings(self, aggr: str, drawn: Mapping[str, Any]) -> dict[str, Any]:
-        overrides = {**drawn, **self.fixed}
-        return settings_for(self.settings_name, self.backbone, aggr, self.data, overrides)
+        return found[: self.budget - 1]
 
 
-SCORE, LOSS = "val_score", "val_loss"
-r"""The metrics that select a trial. No metric of test nodes is read here."""
+@cache
+def read_space(name: str) -> dict[str, Any]:
+    r"""A space: that of the package, or a .toml file of the same form."""
+    if name == "search":
+        return packaged("search")
+    try:
+        content = tomllib.loads(Path(name).read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"the space {name!r} cannot be read ({error})") from error
+    tables = [content.get("default", {}), *content.get("rule", [])]
+    if not content.keys() <= {"default", "anchor", "rule"} or "default" not in content:
+        raise SettingsError(
+            f"the space {name!r} must have a table [default], and may have [[rule]] and [[anchor]] "
+            f"(got {', '.join(content) or 'nothing'})"
+        )
+    for values in tables:
+        for setting, listed in values.items():
+            if setting == "when":
+                continue
+            check_name(setting)
+            if not isinstance(listed, list) or not listed:
+                raise SettingsError(
+                    f"the space {name!r} must list the values of '{setting}', such as [0.01, 0.1] "
+                    f"(got {listed!r})"
+                )
+    for anchor in content.get("anchor", []):
+        for setting in anchor:
+            check_name(setting)
+    return content
 
 
 @dataclass(frozen=True)
 class Tried:
-    r"""The outcome of a trial: means over splits, NaN without any run."""
+    r"""The outcome of a trial: means over splits, NaN without any run. No metric of test nodes is
+    read here.
+    """
 
     trial: Trial
     n: int  # runs of status "ok"
     failed: int  # other runs
-    score: float  # of validation nodes, in percent
+    score: float  # of validation nodes, in percent where the metric has percents
     std: float  # of the score; NaN for one split
     loss: float  # of validation nodes
+    epochs: int  # that the runs could have at most
 
     def as_dict(self) -> dict[str, Any]:
         r"""Plain values."""
@@ -111,43 +199,53 @@ class Tried:
         return facts
 
 
-def tried(trial: Trial, rows: Sequence[Row]) -> Tried:
+def tried(trial: Trial, rows: Sequence[Row], epochs: int) -> Tried:
     r"""The outcome of a trial, from its runs, one for each split."""
     good = [row for row in rows if row.status == "ok"]
-    score, std = mean_and_std(row.metrics[SCORE] for row in good)
-    loss, _ = mean_and_std(row.metrics[LOSS] for row in good)
-    return Tried(trial, len(good), len(rows) - len(good), score, std, loss)
+    score, std = mean_and_std(row.metrics["val_score"] for row in good)
+    loss, _ = mean_and_std(row.metrics["val_loss"] for row in good)
+    return Tried(trial, len(good), len(rows) - len(good), score, std, loss, epochs)
 
 
-def best(listed: Sequence[Tried]) -> Tried | None:
-    r"""The trial of a method with the highest validation score; at equal scores the one with the
-    lowest loss, then the earliest. Trials with a failed run are left out; :obj:`None` without any.
+def ranked(listed: Sequence[Tried], metric: str) -> list[Tried]:
+    r"""The trials by validation score, best first; at equal scores by loss, then by number. Trials
+    with a failed run are left out.
     """
-    whole = [one for one in listed if one.n and not one.failed]
-    return max(whole, key=lambda one: (one.score, -one.loss, -one.trial.number), default=None)
+    sign = -1.0 if METRICS[metric].higher_is_better else 1.0
+    whole = [one for one in listed if one.n and not one.failed and not math.isnan(one.score)]
+    return sorted(whole, key=lambda one: (sign * one.score, one.loss, one.trial.number))
 
 
-def rules_text(search: Search, chosen: Mapping[str, Tried], splits: int) -> str:
-    r"""The text of a settings file with the trial that was selected for each aggregator."""
+def survivors(budget: int, rung: int) -> int:
+    r"""How many of the trials reach a round.
+
+    Example:
+        >>> [survivors(12, rung) for rung in range(len(RUNGS))]
+        [12, 4, 2]
+    """
+    return max(1, math.ceil(budget * RUNGS[rung][1] - 1e-9))
+
+
+def settings_file(chosen: Mapping[tuple[str, str], Tried], data: str, budget: int) -> str:
+    r"""The text of a settings file with the settings chosen for each backbone and aggregator."""
     lines = [
-        f"# Chosen by validation score alone: {search.budget} settings of each method, the first "
-        f"those of '{search.settings_name}',",
-        f"# on {splits} split{'s' if splits > 1 else ''}, drawn with seed {search.seed} from what "
-        f"`meanmax tune` searches. Use: --settings FILE",
-        f"base = {_toml(search.settings_name)}",
+        f"# Chosen on validation nodes alone, from {budget} trials of each method. "
+        f"Use: --settings FILE",
+        f"base = {_toml(BASE)}",
     ]
-    for aggr, one in chosen.items():
-        when = {"backbone": search.backbone, "aggr": aggr, "data": search.data}
+    for (backbone, aggr), one in chosen.items():
+        when = {"backbone": backbone, "aggr": aggr, "data": data}
         listed = ", ".join(f"{fact} = [{_toml(value)}]" for fact, value in when.items())
         lines += ["", "[[rule]]", f"when = {{ {listed} }}"]
-        lines += [f"{name} = {_toml(value)}" for name, value in settled(search, one.trial).items()]
+        lines += [f"{name} = {_toml(value)}" for name, value in one.trial.settings.items()]
     return "\n".join(lines) + "\n"
 
 
-def settled(search: Search, trial: Trial) -> dict[str, Any]:
-    r"""The settings of a trial that were searched, or fixed for all trials."""
-    names = {**search.space(trial.aggr), **search.fixed}
-    return {name: trial.settings[name] for name in names if name in trial.settings}
+def changes(search: Search, trial: Trial) -> str:
+    r"""The searched settings of a trial in words."""
+    names = [name for name in KINDS if name in search.space(trial.aggr)]
+    names += [n for n in ("learn",) if trial.settings.get(n) is False]
+    return ", ".join(f"{name}={option_text(trial.settings.get(name))}" for name in names)
 
 
 def _toml(value: Any) -> str:

@@ -115,8 +115,11 @@ def packaged(name: str) -> dict[str, Any]:
     return tomllib.loads(text)
 
 
-def apply_rules(content: Mapping[str, Any], backbone: str, aggr: str, data: str) -> dict[str, Any]:
-    r"""The values for one method on one data set; later rules override earlier ones.
+def apply_rules(
+    content: Mapping[str, Any], backbone: str, aggr: str, data: str, **more: str
+) -> dict[str, Any]:
+    r"""The values for one method on one data set; later rules override earlier ones. Conditions may
+    name :obj:`more` facts.
 
     Example:
         >>> rules = {"default": {"lr": 0.01}, "rule": [{"when": {"aggr": ["lp"]}, "lr": 0.1}]}
@@ -124,7 +127,7 @@ def apply_rules(content: Mapping[str, Any], backbone: str, aggr: str, data: str)
         ({'lr': 0.1}, {'lr': 0.01})
     """
     found = dict(content["default"])
-    facts = {"backbone": backbone, "aggr": aggr, "data": data}
+    facts = {"backbone": backbone, "aggr": aggr, "data": data, **more}
     for rule in content.get("rule", []):
         if all(facts[fact] in allowed for fact, allowed in rule["when"].items()):
             found |= {key: value for key, value in rule.items() if key != "when"}

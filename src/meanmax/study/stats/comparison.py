@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
@@ -14,6 +14,8 @@ from meanmax.study.stats.cells import Selected, learned_values, mean_and_std, sc
 from meanmax.study.stats.paired import Paired, holm, paired, reachable
 
 BASELINE = "none"
+MAJORITY, WITHOUT_GRAPH = "majority class", ("logistic regression", "MLP")
+r"""Labels of references."""
 ALPHA = 0.05
 r"""A difference is significant if its adjusted p is below this and its interval excludes 0."""
 CAVEAT = (
@@ -72,6 +74,10 @@ class Comparison:
     metric: str  # the name of the score
     lines: list[Line]
     notes: list[str] = field(default_factory=list)
+    references: list[Line] = field(
+        default_factory=list
+    )  # methods without an aggregation to compare
+    doubts: list[str] = field(default_factory=list)  # why no winner is named
     one_split: bool = False  # whether all runs are on one split and differ only in their seeds
     baseline: str = BASELINE
 
@@ -83,12 +89,19 @@ class Comparison:
     @property
     def verdict(self) -> str:
         r"""The :func:`findings`, and how cautiously to read them."""
-        return findings(self) if self.one_split else f"{findings(self)} {CAVEAT}"
+        found = findings(self)
+        if self.doubts:
+            found = f"Not conclusive: {' '.join(self.doubts)} What was measured: {found}"
+        return found if self.one_split else f"{found} {CAVEAT}"
 
     def as_dict(self) -> dict[str, Any]:
         r"""The comparison for JSON, with its verdict and the judgement on each line."""
         lines = [{**json_safe(line), "judgement": line.judgement} for line in self.lines]
         return {**json_safe(self), "lines": lines, "verdict": self.verdict}
+
+    def line(self, aggr: str) -> Line | None:
+        r"""The line of an aggregator."""
+        return next((line for line in self.lines if line.aggr == aggr), None)
 
 
 def compare(
@@ -99,9 +112,12 @@ def compare(
     data: str,
     metric: str = "test_score",
     name: str = "accuracy",
+    higher_is_better: bool = True,
+    references: Mapping[str, Sequence[Row]] | None = None,
 ) -> Comparison:
     r"""Compares aggregators with the baseline, each on the splits that both have, by a
-    :obj:`metric` of the rows, which is shown as :obj:`name`.
+    :obj:`metric` of the rows, which is shown as :obj:`name`. The rows of :obj:`references` by label
+    stand beside them, and tell whether the comparison is conclusive.
     """
     ordered = sorted(dict.fromkeys(aggrs), key=lambda aggr: aggr != BASELINE)
     rows = {aggr: list(selected.of(backbone, aggr).values()) for aggr in ordered}
@@ -111,7 +127,8 @@ def compare(
         own = scores(rows[aggr], metric)
         shared = sorted(set(own) & set(base))
         if aggr != BASELINE and shared:
-            pairs[aggr] = _paired(tuple(own[s] for s in shared), tuple(base[s] for s in shared))
+            sides = [tuple(scored[s] for s in shared) for scored in (own, base)]
+            pairs[aggr] = _paired(*(sides if higher_is_better else reversed(sides)))
     adjusted = holm([pair.p for pair in pairs.values()])
     found: dict[str, dict[str, Any]] = {
         aggr: {"paired": pair, "adjusted_p": p, "reachable_p": least}
@@ -122,7 +139,78 @@ def compare(
     lines = [_line(aggr, rows[aggr], metric, **found.get(aggr, {})) for aggr in ordered]
     one_split = len({row.split_hash for row in selected.rows}) == 1
     one_split = one_split and len({row.seed for row in selected.rows}) > 1
-    return Comparison(data, backbone, name, lines, selected.notes, one_split)
+    beside = [_line(label, list(own), metric) for label, own in (references or {}).items()]
+    doubts = [] if references is None else _doubts(rows, references, metric, name, higher_is_better)
+    return Comparison(data, backbone, name, lines, selected.notes, beside, doubts, one_split)
+
+
+NEAR_CHANCE = 1.0
+r"""Points above the majority class within which a method has learned nothing."""
+
+
+def _doubts(
+    rows: Mapping[str, Sequence[Row]],
+    references: Mapping[str, Sequence[Row]],
+    metric: str,
+    name: str,
+    higher_is_better: bool,
+) -> list[str]:
+    r"""What speaks against naming a winner: training that stayed at chance or was cut short, and
+    references that do better than the best method.
+    """
+    found, sign = [], 1.0 if higher_is_better else -1.0
+    means = {aggr: mean_and_std(scores(own, metric).values())[0] for aggr, own in rows.items()}
+    means = {aggr: mean for aggr, mean in means.items() if not math.isnan(mean)}
+    if not means:
+        return []
+    chance = mean_and_std(scores(references.get(MAJORITY, ()), metric).values())[0]
+    stuck = [a for a, mean in means.items() if sign * (mean - chance) < NEAR_CHANCE]
+    if higher_is_better and stuck:
+        found.append(
+            f"{_joined(stuck)} did not learn more than the frequencies of the classes "
+            f"({chance:.1f})."
+        )
+    constant = mean_and_std(
+        row.metrics["test_majority"]
+        for own in rows.values()
+        for row in own
+        if row.status == "ok" and "test_majority" in row.metrics
+    )[0]
+    if name == "accuracy" and max(means.values()) < constant:
+        found.append(f"Answering the most frequent class for every node scores {constant:.1f}.")
+    unfinished = [aggr for aggr, own in rows.items() if _is_unfinished(own)]
+    if unfinished:
+        verb = "was" if len(unfinished) == 1 else "were"
+        found.append(
+            f"{_joined(unfinished)} {verb} still improving at the last epoch: raise it with "
+            f"--set epochs=N."
+        )
+    best = max(means, key=lambda aggr: sign * means[aggr])
+    ours = scores(rows[best], metric)
+    for label, own in references.items():
+        theirs = scores(own, metric)
+        shared = sorted(set(ours) & set(theirs))
+        if label == MAJORITY or not shared:
+            continue
+        pair = _paired(
+            tuple(sign * ours[s] for s in shared), tuple(sign * theirs[s] for s in shared)
+        )
+        if pair.high < 0 or (math.isnan(pair.high) and pair.difference < 0):
+            _, _, text = _signed(0.0, 0.0, -pair.difference)
+            reason = "without the graph" if label in WITHOUT_GRAPH else "without features"
+            found.append(f"{label}, {reason}, is better than all of them ({text} points).")
+    return found
+
+
+def _is_unfinished(rows: Sequence[Row]) -> bool:
+    r"""Whether most runs were at their best in the last twentieth of all epochs."""
+    good = [row for row in rows if row.status == "ok" and "epochs" in row.settings]
+    late = [
+        row
+        for row in good
+        if row.epochs == row.settings["epochs"] and row.best_epoch >= 0.95 * (row.epochs - 1)
+    ]
+    return len(late) > len(good) / 2
 
 
 # The page, the tables and the figures of one command compare the same runs, and bootstrap and test

@@ -1,0 +1,136 @@
+r"""Runs a search by successive halving: all trials for a few epochs, the best for more.
+
+The search of every group of splits is one of its own: it sees the training and validation labels of
+its splits and nothing else. :obj:`meanmax compare` searches inside each split, so that the variance
+of the choice is part of what splits differ by, and test nodes have no part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from meanmax.study.runs.plan import Task
+from meanmax.study.runs.row import Row
+from meanmax.study.settings.search import (
+    RUNGS,
+    Search,
+    Trial,
+    Tried,
+    ranked,
+    survivors,
+    tried,
+)
+from meanmax.study.stats.comparison import BASELINE
+
+RunAll = Callable[[str, Sequence[Task]], Sequence[Row]]
+r"""Makes the runs of a round, which the text names, and returns their rows."""
+
+
+@dataclass(frozen=True)
+class Method:
+    r"""A backbone with an aggregator, and the search that its trials are drawn from."""
+
+    search: Search
+    aggr: str
+
+    @property
+    def name(self) -> tuple[str, str]:
+        r"""The backbone and the aggregator."""
+        return self.search.backbone, self.aggr
+
+
+Group = tuple[int, ...]  # the seeds of splits that are searched together
+Found = dict[tuple[tuple[str, str], Group], list[Tried]]
+
+
+@dataclass(frozen=True)
+class SearchRuns:
+    r"""A search of several methods on the same groups of splits.
+
+    Args:
+        methods: The methods. The baseline of a backbone is searched before its aggregators end.
+        groups: The groups of splits.
+        bare: The runs of each method by the seed of the split, whose settings are replaced.
+    """
+
+    methods: Sequence[Method]
+    groups: Sequence[Group]
+    bare: Mapping[tuple[str, str], Mapping[int, Task]]
+
+    def run(self, run_all: RunAll) -> Found:
+        r"""Makes all rounds; returns the candidates of each method and group, best first."""
+        alive = {
+            (method.name, group): method.search.trials(method.aggr)
+            for group in self.groups
+            for method in self.methods
+        }
+        found: Found = {}
+        for rung in range(len(RUNGS)):
+            if rung:
+                alive = {
+                    place: [one.trial for one in found[place][: survivors(self._budget, rung)]]
+                    for place in alive
+                }
+            found = self._round(f"search, round {rung + 1} of {self.rounds}", alive, rung, run_all)
+        contained = {
+            (method.name, group): method.search.contained(best[0].trial, method.aggr)
+            for method in self.methods
+            for group in self.groups
+            if method.aggr != BASELINE and (best := found.get(((method.name[0], BASELINE), group)))
+        }
+        last = f"search, round {self.rounds} of {self.rounds}"
+        for place, own in self._round(last, contained, len(RUNGS) - 1, run_all).items():
+            metric = self.methods[0].search.metric
+            found[place] = ranked([*found[place], *own], metric)
+        return found
+
+    @property
+    def rounds(self) -> int:
+        r"""The number of rounds, that of the contained candidates included."""
+        return len(RUNGS) + 1
+
+    @property
+    def epochs(self) -> int:
+        r"""The epochs of all rounds, if no trial stops early."""
+        each = sum(survivors(self._budget, rung) * RUNGS[rung][0] for rung in range(len(RUNGS)))
+        learned = sum(2 * RUNGS[-1][0] for method in self.methods if method.aggr != BASELINE)
+        return sum(map(len, self.groups)) * (each * len(self.methods) + learned)
+
+    @property
+    def _budget(self) -> int:
+        return self.methods[0].search.budget
+
+    def _round(
+        self,
+        what: str,
+        trials: Mapping[tuple[tuple[str, str], Group], Sequence[Trial]],
+        rung: int,
+        run_all: RunAll,
+    ) -> Found:
+        epochs = RUNGS[rung][0]
+        tasks = {
+            (place, trial.number): [
+                self._task(place[0], seed, trial, epochs) for seed in sorted(place[1])
+            ]
+            for place, own in trials.items()
+            for trial in own
+        }
+        rows = {row.key: row for row in run_all(what, [t for own in tasks.values() for t in own])}
+        return {
+            place: ranked(
+                [
+                    tried(one, [rows[t.spec.key] for t in tasks[place, one.number]], epochs)
+                    for one in own
+                ],
+                self.methods[0].search.metric,
+            )
+            for place, own in trials.items()
+        }
+
+    def _task(self, name: tuple[str, str], seed: int, trial: Trial, epochs: int) -> Task:
+        r"""A run of a trial; it reads no test label and keeps no artefact."""
+        bare = self.bare[name][seed]
+        limited = min(epochs, trial.settings.get("epochs", epochs))
+        settings = {**trial.settings, "epochs": limited}
+        return replace(bare, spec=replace(bare.spec, settings=settings), brief=True)
