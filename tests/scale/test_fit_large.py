@@ -1,5 +1,6 @@
 """Classifiers trained in batches, from memory and from disk."""
 
+import dataclasses
 import threading
 
 import numpy as np
@@ -11,6 +12,7 @@ from meanmax.data import load, make_split
 from meanmax.scale import (
     Batches,
     BatchingError,
+    Job,
     Source,
     assign_blocks,
     exact_scores,
@@ -19,8 +21,11 @@ from meanmax.scale import (
     open_folder,
     predict_folder,
     write_folder,
+    write_partition,
 )
 from meanmax.train import Checkpoint, loop
+from tests.scale import work
+from tests.scale.launch import on_ranks
 
 CLUSTERS = Batches("clusters", parts=6, parts_per_batch=2, cut="blocks")
 NEIGHBOURS = Batches("neighbours", fanout=(4, 3), batch_size=7)
@@ -157,6 +162,48 @@ def test_what_batches_cannot_do(data, tmp_path):
     )
     with pytest.raises(BatchingError, match="features, but the classifier was trained on 3"):
         predict_folder(wide, open_folder(tmp_path / "h"))
+
+
+@pytest.mark.parametrize("batches", [CLUSTERS, NEIGHBOURS], ids=lambda b: b.kind)
+@pytest.mark.parametrize("in_folder", [False, True])
+def test_another_metric_and_balanced_classes(data, tmp_path, batches, in_folder):
+    dataset, split = data
+    rare = (dataset.y[split.train] == 0).nonzero()[:15, 0]
+    kept = torch.ones(len(split.train), dtype=torch.bool).index_fill(0, rare, False)
+    split = dataclasses.replace(split, train=split.train[kept])
+    source = Source.of_dataset(dataset, split)
+    if in_folder:
+        source = Source.of_folder(write_folder(tmp_path / "g", dataset, split=split))
+    given = {"metric": "roc_auc", "schedule_options": {"select": "score"}}
+    plain, weighted = (classifier(class_weight=w, **given) for w in (None, "balanced"))
+    for model in (plain, weighted):
+        fit_batches(model, source, batches)
+    score = weighted.score(dataset.graph(), dataset.x, dataset.y, split.val)
+    assert weighted.history_.val_score[weighted.history_.best_epoch] == pytest.approx(score)
+    assert max(weighted.history_.val_score) == pytest.approx(score)
+    assert exact_scores(weighted, source)["val"] == pytest.approx(score)
+    assert plain.history_.train_loss != weighted.history_.train_loss
+
+
+def test_processes_score_by_counts_alone(data, tmp_path):
+    dataset, split = data
+    source, job = Source.of_dataset(dataset, split), Job(0, 2, None)
+    message = "metric 'roc_auc' needs the outputs of all nodes in one process: leave it out for acc"
+    with pytest.raises(BatchingError, match=message):
+        fit_batches(classifier(metric="roc_auc"), source, CLUSTERS, job=job)
+    part = assign_blocks(dataset.graph(), 1)
+    write_partition(tmp_path / "p", dataset, split, part, 1, origin={}, method="blocks")
+    refused, scored = on_ranks(work.score_part, 1, tmp_path / "p")[0]
+    assert message in refused["metric"]
+    assert "class_weight='balanced' needs the labels of all parts" in refused["class_weight"]
+    assert scored["accuracy"] == scored[None]
+
+
+def test_numbers_are_not_learned_in_batches(data):
+    dataset, split = data
+    numbers = dataclasses.replace(dataset, y=dataset.y.float(), class_names=())
+    with pytest.raises(BatchingError, match="are numbers, but only classes and labels"):
+        Source.of_dataset(numbers, split)
 
 
 def test_inference_while_another_thread_trains(data):

@@ -3,8 +3,16 @@
 import torch
 from torch.nn.functional import cross_entropy
 
-from meanmax import Graph, SparseFeatures
-from meanmax.scale import CsrEdges, Job, distributed_graph, group_edges, group_nodes, open_part
+from meanmax import Graph, NodeClassifier, SparseFeatures
+from meanmax.scale import (
+    CsrEdges,
+    Job,
+    distributed_graph,
+    fit_parts,
+    group_edges,
+    group_nodes,
+    open_part,
+)
 from tests.scale.power_law import model_for
 
 STEPS = 20
@@ -111,6 +119,21 @@ def read_part(job: Job, folder):
     local = part.graph.local
     sent = part.graph.halo.send
     return part.x, part.y, part.split, local.rowptr, local.col, sent
+
+
+def score_part(job: Job, folder):
+    """The refusals of options that need all nodes in one process, and validation scores."""
+    part, refused, scored = open_part(folder, job), {}, {}
+    for name, value in (("metric", "roc_auc"), ("class_weight", "balanced")):
+        try:
+            fit_parts(NodeClassifier(epochs=1, **{name: value}), part, job)
+        except ValueError as error:
+            refused[name] = str(error)
+    for metric in (None, "accuracy"):
+        model = NodeClassifier(epochs=3, metric=metric)
+        fit_parts(model, part, job)
+        scored[metric] = model.history_.val_score
+    return refused, scored
 
 
 def exchanged(job: Job, graph: Graph, part):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 from meanmax import NodeClassifier
 from meanmax.data import load, make_split
@@ -139,3 +140,54 @@ def test_maxness_of_a_linear_layer_is_zero(wine):
     assert found.keys() == {"layers.0", "layers.1"}
     np.testing.assert_allclose(found["layers.1"], 0, atol=1e-5)
     assert (found["layers.0"] > 0.01).all()
+
+
+@pytest.fixture(scope="module")
+def rare():
+    """A rare class that features tell from the other one with much noise."""
+    generator = torch.Generator().manual_seed(0)
+    edges = torch.randint(0, 300, (2, 300), generator=generator)
+    y = (torch.rand(300, generator=generator) < 0.1).long()
+    x = torch.randn(300, 4, generator=generator) + y[:, None]
+    return edges, x, y, torch.arange(200), torch.arange(200, 250)
+
+
+def test_balanced_weights_find_the_rare_class(rare):
+    edges, x, y, *_ = rare
+    test = torch.arange(250, 300)
+    plain, weighted = (quick(class_weight=w, epochs=60).fit(*rare) for w in (None, "balanced"))
+    found = [np.sum(model.predict(edges, x)[test.numpy()] == 1) for model in (plain, weighted)]
+    assert found[0] < int(y[test].sum()) < found[1]
+
+
+@pytest.mark.parametrize(
+    ("metric", "function"),
+    [("roc_auc", roc_auc_score), ("average_precision", average_precision_score)],
+)
+def test_another_metric_selects_and_scores(rare, metric, function, tmp_path):
+    edges, x, y, _, val = rare
+    model = quick(metric=metric, schedule_options={"select": "score"}).fit(*rare)
+    history = model.history_
+    assert history.val_score[history.best_epoch] == max(history.val_score)
+    expected = function(y[val], model.predict_proba(edges, x)[val, 1])
+    assert model.score(edges, x, y, val) == pytest.approx(expected, abs=1e-6)
+    assert max(history.val_score) == pytest.approx(expected, abs=1e-6)
+    model.save(tmp_path / "model")
+    again = NodeClassifier.load(tmp_path / "model")
+    assert again.metric_ == metric
+    assert again.score(edges, x, y, val) == model.score(edges, x, y, val)
+    assert np.isnan(model.score(edges, x, y, (y == 0).nonzero()[:, 0]))
+
+
+def test_metrics_and_weights_have_to_fit(rare):
+    edges, x, y, train, val = rare
+    with pytest.raises(ValueError, match="ROC AUC is not defined for the validation nodes, which"):
+        quick(metric="roc_auc").fit(edges, x, y, train, val[y[val] == 0])
+    with pytest.raises(ValueError, match="for a multiclass task .got 'micro_f1'"):
+        quick(metric="micro_f1").fit(*rare)
+    labels = torch.stack([y, 1 - y], dim=1)
+    with pytest.raises(ValueError, match="class_weight='balanced' needs one class for each node"):
+        quick(class_weight="balanced").fit(edges, x, labels, train, val)
+    assert (
+        quick(metric="macro_f1", epochs=2).fit(edges, x, labels, train, val).metric_ == "macro_f1"
+    )

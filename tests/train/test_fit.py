@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 import torch
 
+from meanmax import NodeClassifier, NodeRegressor
 from meanmax.data import Dataset, Split, load, make_split
 from meanmax.train import Settings
-from meanmax.train.fit import GraphData
+from meanmax.train.fit import GraphData, fit
 from meanmax.train.problem import LabeledNodes
 
 
@@ -54,3 +58,35 @@ def test_scaling_of_whole_graphs_is_learned_on_training_graphs():
     train = data.problem.samples[0].x
     torch.testing.assert_close(train.mean(0), torch.zeros(2), atol=1e-6, rtol=0)
     assert data.problem.val.x.mean(0).abs().max() > 1e-3
+
+
+def test_numbers_of_a_data_set():
+    """A data set with a number for each node has no classes, and NaN where there is none."""
+    dataset = load("karate")
+    y = torch.where(torch.arange(34) < 30, torch.arange(34.0), torch.nan)
+    split = Split(torch.arange(20), torch.arange(20, 25), torch.arange(25, 30), "given")
+    dataset = replace(dataset, y=y, class_names=())
+    settings = Settings(backbone="sage", epochs=3, metric="mae")
+    data = GraphData.from_dataset(dataset, split, settings)
+    assert (data.task, data.out_channels, len(data.classes)) == ("regression", 1, 0)
+    assert data.objective.mean == 9.5
+    model, history = fit(settings, data)
+    test = data.sample(LabeledNodes(split.test, y[split.test]))
+    out = model(data.x, data.whole).detach()
+    assert out.shape == (34, 1)
+    errors = 9.5 + data.objective.scale * out[split.test, 0] - y[split.test]
+    assert test.nodes.score(out) == pytest.approx(float(errors.abs().mean()), rel=1e-5)
+    assert len(history.val_score) == 3
+    assert NodeRegressor.from_settings(settings).fit_data(data).target_mean_ == 9.5
+    with pytest.raises(ValueError, match="NodeClassifier learns .* .got a regression task.: use"):
+        NodeClassifier(epochs=1).fit_data(data)
+
+
+def test_several_graphs_with_numbers():
+    dataset = three_graphs()
+    dataset = replace(dataset, y=torch.arange(12.0), class_names=())
+    for backbone in ("gcn", "cat"):
+        settings = Settings(backbone=backbone, epochs=2)
+        data = GraphData.from_dataset(dataset, dataset.split, settings)
+        assert data.inductive and data.objective.mean == 1.5
+        assert len(fit(settings, data).history.val_score) == 2

@@ -7,11 +7,11 @@ import pytest
 
 from meanmax import NodeClassifier
 from meanmax.train import Schedule, Settings, SettingsError
-from meanmax.train.settings import AGGREGATOR, KINDS, MODEL, SCHEDULE
+from meanmax.train.settings import AGGREGATOR, KINDS, MODEL, OBJECTIVE, SCHEDULE
 
 
 def test_every_setting_is_in_one_group():
-    groups = [*MODEL, *AGGREGATOR, *SCHEDULE, "scale", "batch_graphs"]
+    groups = [*MODEL, *AGGREGATOR, *SCHEDULE, *OBJECTIVE, "scale", "batch_graphs"]
     assert sorted(groups) == sorted(KINDS)
 
 
@@ -30,6 +30,10 @@ def test_wrong_settings_are_refused():
         Settings.from_dict("gcn", "lp", {"layers": 2.0})
     with pytest.raises(ValueError, match="'batch_graphs' must be a positive integer"):
         Settings(batch_graphs=0)
+    with pytest.raises(SettingsError, match=r"'metric' must be one of 'accuracy', .*\(got 'auc'"):
+        Settings.from_dict("gcn", "lp", {"metric": "auc"})
+    with pytest.raises(SettingsError, match="'class_weight' must be one of 'balanced' or None"):
+        Settings(class_weight="heavy")
 
 
 def test_defaults_are_those_of_the_schedule():
@@ -50,6 +54,17 @@ def test_a_classifier_has_the_settings_that_it_was_made_from():
     again = classifier.settings()
     assert (again.skip, again.pool, again.select, again.lr) == ("linear", True, "score", 0.1)
     assert NodeClassifier.from_settings(again, seed=3).get_params() == classifier.get_params()
+
+
+def test_metric_and_weights_are_stored_only_if_given():
+    given = {"metric": "roc_auc", "class_weight": "balanced", "select": "score"}
+    for method in (("gcn", "lp"), ("gat", "none"), ("sage", "pyg-softmax")):
+        assert Settings.from_dict(*method, given).to_dict() == given
+        assert Settings.from_dict(*method, {"metric": None}).to_dict() == {}
+    settings = Settings.from_dict("gcn", "lp", given)
+    classifier = NodeClassifier.from_settings(settings)
+    assert (classifier.metric, classifier.class_weight) == ("roc_auc", "balanced")
+    assert classifier.settings().given(OBJECTIVE) == settings.given(OBJECTIVE)
 
 
 def test_settings_need_no_torch():

@@ -85,8 +85,8 @@ def as_numbers(y: Any, num_nodes: int) -> Targets:
     becomes a vector.
     """
     try:
-        given = y.detach().cpu() if isinstance(y, Tensor) else y
-        values = np.array(given, np.float64)
+        given = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
+        values = given.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"'y' must hold numbers ({error})") from None
     if values.shape not in ((num_nodes,), (num_nodes, 1)):

@@ -7,6 +7,7 @@ import os
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import balanced_accuracy_score, f1_score, r2_score, roc_auc_score
 
 from meanmax.data import load, make_split
 from meanmax.study.runs import execute as module
@@ -16,12 +17,12 @@ from meanmax.study.runs.execute import (
     matched_accuracy,
     scored_samples,
 )
-from meanmax.study.runs.plan import DataRef, Plan
+from meanmax.study.runs.plan import DataRef, Plan, check_methods
 from meanmax.study.runs.prepared_data import keep_loaded
 from meanmax.study.runs.run_missing import Workers, run_missing
 from meanmax.study.store.store import Store, StoreError
-from meanmax.train import Checkpoint, Settings
-from meanmax.train.fit import GraphData
+from meanmax.train import Checkpoint, Settings, SettingsError
+from meanmax.train.fit import GraphData, fit
 
 TIMES = {"seconds": 0.0, "finished": "", "alone": False}
 
@@ -215,3 +216,73 @@ def test_clusters_are_matched_to_classes():
     found = cluster_scores(embedding, classes)
     assert found == {"kmeans_accuracy": 100.0, "kmeans_nmi": 100.0, "kmeans_ari": 100.0}
     assert matched_accuracy(np.array([2, 2, 2, 0]), np.array([0, 0, 1, 1])) == pytest.approx(0.75)
+
+
+def test_rows_have_all_metrics_that_fit():
+    (task,) = tasks(["none"], metric="roc_auc", select="score", class_weight="balanced")
+    result = execute(task)
+    metrics, dataset, split = result.row.metrics, load("karate"), task.split
+    model = module.classifier_of(task.spec)
+    inputs = (dataset.graph(), dataset.x)
+    names = dataset.class_names
+    model.fit(*inputs, dataset.y, split.train, split.val, class_names=names)
+    true, chance = dataset.y[split.test], model.predict_proba(*inputs)[split.test]
+    assert len(true.unique()) == dataset.num_classes > 2
+    assert metrics["test_roc_auc"] == metrics["test_score"]
+    expected = {
+        "test_accuracy": (true.numpy() == chance.argmax(1)).mean(),
+        "test_balanced_accuracy": balanced_accuracy_score(true, chance.argmax(1)),
+        "test_macro_f1": f1_score(true, chance.argmax(1), average="macro"),
+        "test_roc_auc": roc_auc_score(
+            true, chance.astype(float), multi_class="ovr", labels=range(4)
+        ),
+    }
+    for name, value in expected.items():
+        assert metrics[name] == pytest.approx(100 * value, abs=1e-3), name
+    assert metrics["val_roc_auc"] == metrics["val_score"] == 100 * max(model.history_.val_score)
+    assert {"train_score", "all_score", "val_average_precision", "kmeans_nmi"} <= metrics.keys()
+    (plain,) = tasks(["none"])
+    metrics = execute(plain).row.metrics
+    assert metrics["test_accuracy"] == pytest.approx(metrics["test_score"], abs=1e-9)
+    assert not {"metric", "class_weight"} & plain.spec.settings.keys()
+
+
+def test_what_is_not_defined_is_left_out_of_rows():
+    (task,) = tasks(["none"])
+    dataset = load("karate")
+    one = task.split.test[dataset.y[task.split.test] == 0]
+    task = dataclasses.replace(task, split=dataclasses.replace(task.split, test=one))
+    row = execute(task).row
+    assert row.status == "ok" and "test_accuracy" in row.metrics
+    assert "test_roc_auc" not in row.metrics and "val_roc_auc" in row.metrics
+    assert row.to_json()
+    settings = {**task.spec.settings, "metric": "roc_auc"}
+    spec = dataclasses.replace(task.spec, settings=settings)
+    row = execute(dataclasses.replace(task, spec=spec)).row
+    assert row.status == "failed"
+    assert "ROC AUC is not defined for the test nodes, which all have the same class" in row.error
+
+
+def test_a_metric_that_does_not_fit_is_refused_before_any_run():
+    listed = tasks(["none"], metric="mae")
+    with pytest.raises(SettingsError, match="gcn.none: 'metric' must be one of 'accuracy'.*'mae'"):
+        check_methods(listed, load("karate"))
+
+
+@pytest.mark.parametrize("metric", [None, "mae"])
+def test_numbers(metric):
+    dataset = dataclasses.replace(load("karate"), y=3 + torch.arange(34.0), class_names=())
+    split = make_split(load("karate"), seed=1)
+    (task,) = tasks(["none"])
+    settings = Settings(epochs=5, hidden=4, metric=metric)
+    data = GraphData.from_dataset(dataset, split, settings)
+    model, history = fit(settings, data)
+    parts = scored_samples(data, dataset, split)
+    metrics, artefact = module._evaluated(model, parts, history, task.spec)
+    found, true = artefact["prediction"][split.test], dataset.y[split.test]
+    assert found.dtype == np.float32 and artefact["prediction"].shape == (34,)
+    assert metrics["test_r2"] == pytest.approx(100 * r2_score(true, found), rel=1e-4)
+    assert metrics["test_mae"] == pytest.approx(np.abs(true.numpy() - found).mean(), rel=1e-4)
+    assert metrics["test_mse"] == pytest.approx(np.square(true.numpy() - found).mean(), rel=1e-4)
+    assert metrics["test_score"] == metrics["test_r2" if metric is None else "test_mae"]
+    assert "kmeans_nmi" not in metrics
