@@ -6,7 +6,10 @@ compares those of models with the registries of :mod:`meanmax.nn`.
 
 from typing import Final
 
-BACKBONES: Final = ("gcn", "masked_gcn", "gat", "cat", "sage", "gin")
+BACKBONES: Final = ("gcn", "masked_gcn", "gat", "cat", "sage", "gin", "mlp")
+WITHOUT_AGGREGATOR: Final = ("mlp",)
+r"""The backbones that ignore the edges and take no aggregator."""
+
 LEARNED: Final = {"lp": ("shift", "sign"), "poly": ("form", "sign"), "softmax": ("form",)}
 r"""The learnable aggregators, and the options of each one's formula."""
 
@@ -28,6 +31,16 @@ STORED_OPTION_NAMES: Final = {"normalize": "form"}
 r"""Options of aggregators whose names in stored rows, settings files and saved models differ."""
 
 AGGREGATOR_ALIASES: Final = {"linear": "none", "polynomial": "poly"}
+
+
+def default_aggregator(backbone: str) -> str:
+    r"""The aggregator of a single model for which none is chosen.
+
+    Example:
+        >>> default_aggregator("gcn"), default_aggregator("mlp")
+        ('softmax', 'none')
+    """
+    return "none" if backbone in WITHOUT_AGGREGATOR else "softmax"
 
 
 def aggregator_name(aggr: object) -> str:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from meanmax.aggr.base import LearnableAggregation
 from meanmax.graph import Graph
-from meanmax.names import PYG_BASELINES
+from meanmax.names import PYG_BASELINES, default_aggregator
 from meanmax.nn import build_model
 from meanmax.nn.linear import Features
 from meanmax.nn.registry import LAYER_OPTIONS
@@ -50,7 +50,8 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
         backbone (str, optional): See :func:`meanmax.build_model`. (default: :obj:`"gcn"`)
         aggr (str, optional): See :func:`meanmax.build_model`; or one of
             :obj:`meanmax.nn.PYG_BASELINES` for a model of PyTorch Geometric's own layers, see
-            :func:`meanmax.nn.build_pyg_baseline`. (default: :obj:`"softmax"`)
+            :func:`meanmax.nn.build_pyg_baseline`. Backbone :obj:`"mlp"` takes none, and the
+            default has no effect on it. (default: :obj:`"softmax"`)
         hidden (int, optional): Channels of hidden layers. (default: :obj:`64`)
         layers (int, optional): The number of layers. (default: :obj:`2`)
         heads (int, optional): Heads of attention. (default: :obj:`None`, the backbone's own)
@@ -159,6 +160,8 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
         """
         params = {name: _python_number(value) for name, value in self.get_params().items()}
         del params["seed"], params["verbose"]
+        if self.aggr == "softmax":  # the default, which is none for an MLP
+            params["aggr"] = default_aggregator(self.backbone)
         model, schedule = params.pop("model_options"), params.pop("schedule_options")
         arguments = {*inspect.signature(build_model).parameters, *LAYER_OPTIONS}
         allowed = arguments - set(params) - {"in_channels", "out_channels"}
