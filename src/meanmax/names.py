@@ -1,4 +1,4 @@
-r"""Names of backbones, aggregators and splits, in one place that imports nothing.
+r"""Names of backbones, aggregators, references and splits, in one place that imports nothing.
 
 Commands list them in their help, and stored rows are read by them, without loading PyTorch. A test
 compares those of models with the registries of :mod:`meanmax.nn`.
@@ -15,6 +15,13 @@ r"""The learnable aggregators, and the options of each one's formula."""
 
 AGGREGATORS: Final = (*LEARNED, "max")
 PYG_BASELINES: Final = ("pyg-softmax", "pyg-powermean", "pna")
+REFERENCES: Final = {
+    "majority": "training frequencies",
+    "logistic": "logistic regression",
+    "label-propagation": "label propagation",
+}
+r"""The references of :mod:`meanmax.study.references`, and their labels in tables."""
+
 SPLIT_SCHEMES: Final = {
     "citation": "20 nodes of each class train, 500 validate, 1000 test",
     "amazon": "20 nodes of each class train, 30 of each validate, the rest tests",
