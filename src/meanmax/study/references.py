@@ -22,7 +22,7 @@ from torch import Tensor
 from meanmax.data import Dataset, Split
 from meanmax.graph import Graph
 from meanmax.names import REFERENCES as LABELS
-from meanmax.nn.linear import Features
+from meanmax.nn.linear import Features, as_dense
 from meanmax.train.problem import Scaling
 
 Metric: TypeAlias = Callable[[Tensor, Tensor], float]
@@ -84,7 +84,7 @@ def logistic(
     of words. If training nodes have a single class, it is :func:`majority`. The arguments are
     those of :func:`majority`.
     """
-    one_class = _is_classes(y) and len(y[split.train].unique()) == 1
+    one_class = _is_classes(y) and len(torch.unique(y[split.train])) == 1
     if one_class or x.size(1) == 0:
         return majority(x, graph, y, split, metric, num_classes)
     features = _scaled(x, None if graph.num_graphs == 1 else split.train)
@@ -225,7 +225,8 @@ def _scaled(x: Features, nodes: Tensor | None) -> Any:
     r"""Features as scikit-learn takes them; dense ones scaled by those of some nodes, or of all."""
     if not isinstance(x, Tensor):
         return normalize(x.to_scipy().astype(np.float64))
-    return Scaling.of(x if nodes is None else x[nodes])(x).double().numpy()
+    scaling = Scaling.of(x if nodes is None else x[nodes])
+    return as_dense(scaling(x)).double().numpy()
 
 
 def _regressed(
@@ -260,4 +261,6 @@ def _normalized(graph: Graph) -> Any:
 
 
 def _inverse_root(degree: np.ndarray) -> np.ndarray:
-    return np.divide(1, np.sqrt(degree), out=np.zeros(len(degree)), where=degree > 0)
+    out = np.zeros(len(degree))
+    np.divide(1, np.sqrt(degree), out=out, where=degree > 0)
+    return out
