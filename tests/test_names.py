@@ -13,6 +13,8 @@ def test_they_name_what_there_is():
     assert names.BACKBONES == tuple(BACKBONES)
     assert tuple(names.LEARNED) == tuple(AGGREGATIONS)
     assert names.PYG_BASELINES == tuple(PYG_BASELINES)
+    without = [name for name, one in BACKBONES.items() if "aggr" not in one.takes]
+    assert names.WITHOUT_AGGREGATOR == tuple(without)
 
 
 @pytest.mark.parametrize("name", names.LEARNED)

@@ -1,4 +1,4 @@
-r"""Names of backbones, aggregators, splits and metrics, in one place that imports nothing.
+r"""Names of backbones, aggregators, references, splits and metrics, in one place without imports.
 
 Commands list them in their help, and stored rows are read by them, without loading PyTorch. A test
 compares those of models with the registries of :mod:`meanmax.nn`.
@@ -6,12 +6,22 @@ compares those of models with the registries of :mod:`meanmax.nn`.
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-BACKBONES: Final = ("gcn", "masked_gcn", "gat", "cat", "sage", "gin")
+BACKBONES: Final = ("gcn", "masked_gcn", "gat", "cat", "sage", "gin", "mlp")
+WITHOUT_AGGREGATOR: Final = ("mlp",)
+r"""The backbones that ignore the edges and take no aggregator."""
+
 LEARNED: Final = {"lp": ("shift", "sign"), "poly": ("form", "sign"), "softmax": ("form",)}
 r"""The learnable aggregators, and the options of each one's formula."""
 
 AGGREGATORS: Final = (*LEARNED, "max")
 PYG_BASELINES: Final = ("pyg-softmax", "pyg-powermean", "pna")
+REFERENCES: Final = {
+    "majority": "training frequencies",
+    "logistic": "logistic regression",
+    "label-propagation": "label propagation",
+}
+r"""The references of :mod:`meanmax.study.references`, and their labels in tables."""
+
 SPLIT_SCHEMES: Final = {
     "citation": "20 nodes of each class train, 500 validate, 1000 test",
     "amazon": "20 nodes of each class train, 30 of each validate, the rest tests",
@@ -61,6 +71,16 @@ STORED_OPTION_NAMES: Final = {"normalize": "form"}
 r"""Options of aggregators whose names in stored rows, settings files and saved models differ."""
 
 AGGREGATOR_ALIASES: Final = {"linear": "none", "polynomial": "poly"}
+
+
+def default_aggregator(backbone: str) -> str:
+    r"""The aggregator of a single model for which none is chosen.
+
+    Example:
+        >>> default_aggregator("gcn"), default_aggregator("mlp")
+        ('softmax', 'none')
+    """
+    return "none" if backbone in WITHOUT_AGGREGATOR else "softmax"
 
 
 def aggregator_name(aggr: object) -> str:

@@ -103,6 +103,16 @@ def test_gcn_without_added_self_loops(normalize, weighted):
 
 def test_one_row_at_a_time():
     check(model_of("gcn", "poly"), features(), awkward(), memory=1)
+    check(model_of("mlp", None), features(), awkward(), memory=1)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_model_that_ignores_the_edges_reads_each_row_once(sparse, tmp_path):
+    x = SparseFeatures.from_dense(features().relu()) if sparse else features()
+    model, seen = model_of("mlp", None, layers=3, skip="linear", norm="layer"), []
+    check(model, x, awkward(), memory=LITTLE, scratch=tmp_path, on_rows=seen.append)
+    assert sum(seen) == 3 * awkward().num_nodes
+    assert len(seen) > 3
 
 
 def test_mu_is_that_of_the_whole_layer():

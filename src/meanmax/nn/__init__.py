@@ -1,4 +1,6 @@
-r"""Layers that take any aggregator: GCN, Masked GCN, GAT, CAT, GraphSAGE and GIN."""
+r"""Layers that take any aggregator (GCN, Masked GCN, GAT, CAT, GraphSAGE and GIN), one that ignores
+the edges, and models of them.
+"""
 
 from meanmax.nn.cat import CATConv, StructuralEmbedding, fit_structure, structure_loss
 from meanmax.nn.gat import GATConv
@@ -6,6 +8,7 @@ from meanmax.nn.gcn import GCNConv
 from meanmax.nn.gin import GINConv
 from meanmax.nn.linear import Linear
 from meanmax.nn.masked_gcn import MaskedGCNConv
+from meanmax.nn.mlp import DenseLayer
 from meanmax.nn.model import NodeModel, Trainable
 from meanmax.nn.pyg_baselines import PYG_BASELINES, PyGBaseline, build_pyg_baseline
 from meanmax.nn.registry import BACKBONES, LayerOptions, build_model
@@ -14,6 +17,7 @@ from meanmax.nn.sage import SAGEConv
 __all__ = [
     "BACKBONES",
     "CATConv",
+    "DenseLayer",
     "GATConv",
     "GCNConv",
     "GINConv",

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import BatchNorm1d, Module, ModuleList, Parameter
 from torch.nn.functional import elu, relu
 
+from meanmax.aggr import LearnableAggregation
 from meanmax.graph import Graph
 from meanmax.graph.views import RowsGraph, with_sources
 from meanmax.nn.cat import CATConv, StructuralEmbedding, fit_structure, structure_loss
@@ -22,13 +23,16 @@ from meanmax.nn.gcn import GCNConv
 from meanmax.nn.gin import GINConv
 from meanmax.nn.linear import Features, as_dense, dropout
 from meanmax.nn.masked_gcn import MaskedGCNConv
+from meanmax.nn.mlp import DenseLayer
 from meanmax.nn.sage import SAGEConv
 
 GraphInput: TypeAlias = Graph | Tensor  # a graph, or PyG's edge_index
 Activation: TypeAlias = Literal["relu", "elu", "none"]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": relu, "elu": elu, "none": lambda h: h}
 # From how many steps away a node's output comes: masks of neighbours come from theirs.
-REACH = {CATConv: 1, GATConv: 1, GCNConv: 1, GINConv: 1, MaskedGCNConv: 2, SAGEConv: 1}
+REACH = {
+    CATConv: 1, DenseLayer: 0, GATConv: 1, GCNConv: 1, GINConv: 1, MaskedGCNConv: 2, SAGEConv: 1,
+}  # fmt: skip
 WORTH = 0.8  # of the edges: where more are needed, nothing is gained
 
 
@@ -77,8 +81,9 @@ def field_of(graph: Graph, rows: Tensor, needs: Sequence[Needs]) -> Field | None
     if sum(int(degree[rows].sum()) for _, rows in parts) > WORTH * len(parts) * graph.num_edges:
         return None
     stages = []
-    for nodes, rows in parts:
-        part = graph if len(rows) == graph.num_nodes else RowsGraph(graph, nodes, rows)
+    for (nodes, rows), need in zip(parts, needs, strict=True):
+        with_edges = rows if need.reach else rows[:0]  # whose neighbours are among the nodes
+        part = graph if len(rows) == graph.num_nodes else RowsGraph(graph, nodes, with_edges)
         stages.append(Stage(part, nodes, torch.searchsorted(nodes, rows)))
     return Field(graph, stages, tuple(needs))
 
@@ -115,15 +120,17 @@ class LayerStack(Module):
     def aggregator_parameters(self) -> list[Parameter]:
         r"""What the aggregators learn, for an optimiser of their own."""
         aggregations = (self.aggregation_of(layer) for layer in self.layers)
-        return [parameter for one in aggregations for parameter in one.parameters()]
+        return [
+            parameter for one in aggregations if one is not None for parameter in one.parameters()
+        ]
 
     def other_parameters(self) -> list[Parameter]:
         r"""All other parameters."""
         aggregators = {id(parameter) for parameter in self.aggregator_parameters()}
         return [parameter for parameter in self.parameters() if id(parameter) not in aggregators]
 
-    def aggregation_of(self, layer: Module) -> Module:
-        r"""The aggregation of a layer."""
+    def aggregation_of(self, layer: Module) -> Module | None:
+        r"""The aggregation of a layer, :obj:`None` if it has none."""
         raise NotImplementedError
 
     def _run(self, x: Features, given: Any, structure: Tensor | None) -> list[Tensor]:
@@ -232,8 +239,9 @@ class NodeModel(LayerStack):
             found[f"layers.{index}"] = module.maxness(*args)
 
         hooks = [
-            self.aggregation_of(layer).register_forward_hook(partial(measure, index))
-            for index, layer in enumerate(self.layers)
+            aggregation.register_forward_hook(partial(measure, index))
+            for index, aggregation in enumerate(map(self.aggregation_of, self.layers))
+            if aggregation is not None
         ]
         try:
             with evaluation_mode(self):
@@ -247,7 +255,7 @@ class NodeModel(LayerStack):
         r"""The parameters of the aggregators in their domains: :obj:`"layers.0.p"`, ..."""
         values = {}
         for index, layer in enumerate(self.layers):
-            aggregator = self.aggregation_of(layer).learned
+            aggregator = self._learned_by(layer)
             if aggregator is not None:
                 name = f"layers.{index}.{aggregator.domain.name}"
                 values[name] = aggregator.value.detach().clone()
@@ -259,11 +267,18 @@ class NodeModel(LayerStack):
             return None
         return self.structure_weight * structure_loss(self.structure(graph), graph)
 
-    def aggregation_of(self, layer: Module) -> LayerAggregation:
-        r"""The aggregation of a layer."""
+    def aggregation_of(self, layer: Module) -> LayerAggregation | None:
+        r"""The aggregation of a layer, :obj:`None` if it ignores the edges."""
+        if isinstance(layer, DenseLayer):
+            return None
         found = layer.aggr
         assert isinstance(found, LayerAggregation)
         return found
+
+    def _learned_by(self, layer: Module) -> LearnableAggregation | None:
+        r"""The learnable aggregator of a layer, if it has one."""
+        aggregation = self.aggregation_of(layer)
+        return None if aggregation is None else aggregation.learned
 
     def _needs(self) -> tuple[Needs, ...] | None:
         r"""What each layer needs, if that is known of all."""
@@ -273,7 +288,7 @@ class NodeModel(LayerStack):
         known = all(type(layer) in REACH for layer in self.layers)
         if not known or not all(isinstance(module, BY_NODE) for module in inner):
             return None
-        aggregators = [self.aggregation_of(layer).learned for layer in self.layers]
+        aggregators = [self._learned_by(layer) for layer in self.layers]
         return tuple(
             Needs(REACH[type(layer)], aggregator is not None and aggregator.has_mu)
             for layer, aggregator in zip(self.layers, aggregators, strict=True)

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from torch.nn import BatchNorm1d, LayerNorm, Module, ReLU, Sequential
 
 from meanmax.aggr import AGGREGATIONS, LearnableAggregation
-from meanmax.names import LEARNED, STORED_OPTION_NAMES, aggregator_name
+from meanmax.names import LEARNED, STORED_OPTION_NAMES, WITHOUT_AGGREGATOR, aggregator_name
 from meanmax.nn.cat import CATConv, Conjunction, StructuralEmbedding
 from meanmax.nn.conv import Aggr, Order, check_positive, check_rate
 from meanmax.nn.gat import GATConv
@@ -19,6 +19,7 @@ from meanmax.nn.gcn import GCNConv
 from meanmax.nn.gin import GINConv
 from meanmax.nn.linear import Linear
 from meanmax.nn.masked_gcn import MaskedGCNConv
+from meanmax.nn.mlp import DenseLayer
 from meanmax.nn.model import ACTIVATIONS, Activation, NodeModel, Shortcut
 from meanmax.nn.sage import SAGEConv
 from meanmax.ops.spec import Form, check_choice
@@ -90,6 +91,7 @@ BACKBONES: dict[str, Backbone] = {
         SAGEConv, ("aggr", "order", "pool"), ("order", "pool"), order="aggregate-first"
     ),
     "gin": Backbone(_gin, ("hidden", "aggr"), order="aggregate-first", form="sum"),
+    "mlp": Backbone(DenseLayer, ()),
 }
 
 
@@ -197,10 +199,12 @@ def build_model(
 
     Args:
         backbone (str): :obj:`"gcn"`, :obj:`"masked_gcn"`, :obj:`"gat"`, :obj:`"cat"`,
-            :obj:`"sage"` or :obj:`"gin"`.
+            :obj:`"sage"`, :obj:`"gin"`, or :obj:`"mlp"`, which ignores the edges: with one layer,
+            it is logistic regression.
         aggr (str or LearnableAggregation, optional): :obj:`"lp"`, :obj:`"poly"`,
             :obj:`"softmax"`, :obj:`"max"`, an aggregator, of which every layer gets a copy, or
-            :obj:`"linear"` or :obj:`None` for the backbone's own linear aggregation.
+            :obj:`"linear"` or :obj:`None` for the backbone's own linear aggregation, the only
+            choice for :obj:`"mlp"`, which has none.
         in_channels (int): Channels of the input.
         hidden (int): Channels of hidden layers, all heads together.
         out_channels (int): Channels of the output: classes, or labels.
@@ -231,8 +235,13 @@ def build_model(
         {'layers.0.gamma': tensor(1.)}
     """
     family = find_backbone(backbone)
-    if not isinstance(aggr, LearnableAggregation):
-        aggregator_name(aggr)
+    name = None if isinstance(aggr, LearnableAggregation) else aggregator_name(aggr)
+    if backbone in WITHOUT_AGGREGATOR and (name != "none" or aggr_options):
+        got = f"aggr={aggr!r}" + (f", aggr_options={dict(aggr_options)}" if aggr_options else "")
+        raise ValueError(
+            f"backbone {backbone!r} ignores the edges and takes no aggregator (got {got}): give "
+            f"it aggr=None, or choose another backbone"
+        )
     options = make_layer_options(backbone, layer_options or {})
     check_positive(in_channels=in_channels, hidden=hidden, out_channels=out_channels)
     check_positive(layers=layers, out_heads=options.out_heads)

@@ -267,7 +267,7 @@ def _check_divisible(classifier: NodeClassifier, what: str, option: str) -> None
         raise BatchingError(
             f"backbone {classifier.backbone!r} with aggregator {classifier.aggr!r} needs the whole "
             f"{what}: choose gcn, masked_gcn, gat, sage or gin with none, lp, poly, softmax or "
-            f"max, or train without {option}"
+            f"max, or mlp, or train without {option}"
         )
     if isinstance(classifier.scale, str):
         raise BatchingError(

@@ -15,7 +15,7 @@ from torch.nn import Module
 
 from meanmax.data import Dataset
 from meanmax.graph import Graph, SparseFeatures
-from meanmax.nn import CATConv, GATConv, GINConv, MaskedGCNConv, NodeModel
+from meanmax.nn import CATConv, DenseLayer, GATConv, GINConv, MaskedGCNConv, NodeModel
 from meanmax.nn.conv import Conv
 from meanmax.nn.linear import Features, as_dense
 from meanmax.nn.model import evaluation_mode
@@ -53,6 +53,8 @@ class Passes:
         :meth:`~meanmax.nn.conv.Conv.receive` then runs on blocks of rows.
         """
         layer, masked = model.layers[index], x
+        if isinstance(layer, DenseLayer):
+            return self._by_node(model, index, x)
         assert isinstance(layer, Conv)
         if isinstance(layer, MaskedGCNConv):
             masked = self._over_neighbours(layer, x, partial(_mask, layer, x), x.shape[1])
@@ -75,6 +77,20 @@ class Passes:
         r"""Frees rows that a pass has made."""
         if isinstance(rows, DenseRows):
             self.scratch.release(rows.array)
+
+    def _by_node(self, model: NodeModel, index: int, x: FeatureRows) -> DenseRows:
+        r"""The output of a layer that ignores the edges."""
+        layer = model.layers[index]
+        assert isinstance(layer, DenseLayer)
+        (size, channels), width = x.shape, layer.out_channels
+        out = self.scratch.array(size, width)
+        for first, last in row_ranges(size, 24 * (channels + width), self.memory):
+            rows = x.read(first, last)
+            done = model.activate(index, model.add_skip(index, layer.lin(rows), rows))
+            out[first:last] = done.numpy()
+            if self.on_rows is not None:
+                self.on_rows(last - first)
+        return DenseRows(out)
 
     def _send(self, layer: Conv, rows: FeatureRows) -> FeatureRows:
         r"""What all nodes send; the rows themselves if the layer sends them as they are."""

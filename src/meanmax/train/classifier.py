@@ -37,7 +37,8 @@ class NodeClassifier(NodeEstimator):
         backbone (str, optional): See :func:`meanmax.build_model`. (default: :obj:`"gcn"`)
         aggr (str, optional): See :func:`meanmax.build_model`; or one of
             :obj:`meanmax.nn.PYG_BASELINES` for a model of PyTorch Geometric's own layers, see
-            :func:`meanmax.nn.build_pyg_baseline`. (default: :obj:`"softmax"`)
+            :func:`meanmax.nn.build_pyg_baseline`. Backbone :obj:`"mlp"` takes none, and the
+            default has no effect on it. (default: :obj:`"softmax"`)
         hidden (int, optional): Channels of hidden layers. (default: :obj:`64`)
         layers (int, optional): The number of layers. (default: :obj:`2`)
         heads (int, optional): Heads of attention. (default: :obj:`None`, the backbone's own)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from meanmax.aggr.base import LearnableAggregation
 from meanmax.graph import Graph
-from meanmax.names import PYG_BASELINES, USUAL_METRIC, Task
+from meanmax.names import PYG_BASELINES, USUAL_METRIC, Task, default_aggregator
 from meanmax.nn import Trainable, build_model
 from meanmax.nn.linear import Features
 from meanmax.nn.registry import LAYER_OPTIONS
@@ -118,6 +118,8 @@ class NodeEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """
         params = {name: _python_number(value) for name, value in self.get_params().items()}
         del params["seed"], params["verbose"]
+        if self.aggr == "softmax":  # the default, which is none for an MLP
+            params["aggr"] = default_aggregator(self.backbone)
         model, schedule = params.pop("model_options"), params.pop("schedule_options")
         arguments = {*inspect.signature(build_model).parameters, *LAYER_OPTIONS}
         allowed = arguments - set(params) - {"in_channels", "out_channels"}

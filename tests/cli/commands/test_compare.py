@@ -46,6 +46,13 @@ def test_the_second_time_nothing_is_run(tmp_path):
     assert [row.finished for row in Store(tmp_path).rows()][:6] == before
 
 
+def test_a_backbone_without_aggregators_has_nothing_to_compare(tmp_path):
+    result = run("--data", "karate", "--out", tmp_path, *QUICK, "--backbone", "mlp")
+    assert result.exit_code == 1
+    text = " ".join(result.stderr.split())
+    assert "mlp+softmax: backbone 'mlp' ignores the edges and takes no aggregator" in text
+
+
 def test_json_is_for_scripts(tmp_path):
     result = run("--data", "karate", "--out", tmp_path, *QUICK, "--json")
     facts = json.loads(result.stdout)

@@ -57,6 +57,20 @@ def test_a_model_is_trained_and_saved(tmp_path):
     assert model.class_names_ == dataset.class_names
 
 
+def test_a_model_without_the_graph(tmp_path):
+    out = tmp_path / "model.zip"
+    result = invoke("--data", "wine", "--backbone", "mlp", "--out", out, "--json", *QUICK)
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert (facts["aggr"], facts["learned"], facts["maxness"]) == ("none", {}, {})
+    model, dataset = NodeClassifier.load(out), load("wine")
+    found = model.predict_proba(dataset.graph(), dataset.x)
+    assert np.array_equal(found, model.predict_proba([[], []], dataset.x))
+    asked = ("--backbone", "mlp", "--aggr", "softmax")
+    result = invoke("--data", "wine", *asked, "--out", tmp_path / "other.zip", *QUICK)
+    assert_message(result, "mlp+softmax: backbone 'mlp' ignores the edges", "aggr=None")
+
+
 def test_the_table_and_the_lines_on_the_way(tmp_path):
     result = invoke("--data", "karate", "--out", tmp_path / "m", "--set", "epochs=20")
     assert result.exit_code == 0, result.output

@@ -10,6 +10,7 @@ from meanmax.cli import options
 from meanmax.cli.commands.partition import CUTS, check_source
 from meanmax.cli.progress import learned_texts
 from meanmax.cli.tables import Grid, decimal, print_result
+from meanmax.names import default_aggregator
 
 
 class Fanout(click.ParamType):  # type: ignore[type-arg]
@@ -33,7 +34,9 @@ class Fanout(click.ParamType):  # type: ignore[type-arg]
 @options.graph
 @options.backbone
 @click.option(
-    "--aggr", type=options.AGGR, default="softmax", help="Aggregator; 'none' is the backbone's own."
+    "--aggr",
+    type=options.AGGR,
+    help="Aggregator; 'none' is the backbone's own. [default: softmax; none for mlp]",
 )
 @options.scheme
 @options.split_seed
@@ -98,6 +101,7 @@ def train(force: bool, distributed: bool, print_json: bool, **request: Any) -> N
 
     names = ("kind", "parts", "parts_per_batch", "fanout", "batch_size")
     sampling = {name: request.pop(name) for name in names}
+    request["aggr"] = request["aggr"] or default_aggregator(request["backbone"])
     wanted = TrainRequest(**request)
     with options.clear_errors(LaunchError, TensorBoardError, ValueError):
         settled = options.given("scheme", "split_seed", "cut", "directed")

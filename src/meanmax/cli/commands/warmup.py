@@ -2,11 +2,12 @@ r"""Compiles the kernels ahead of use."""
 
 from __future__ import annotations
 
+import itertools
 import sys
 
 import click
 
-from meanmax.names import AGGREGATORS, BACKBONES
+from meanmax.names import AGGREGATORS, BACKBONES, WITHOUT_AGGREGATOR
 
 
 @click.command()
@@ -18,7 +19,9 @@ def warmup(float64: bool) -> None:
     """
     from meanmax.kernel_cache import folders
 
-    models = [(name, aggr) for name in BACKBONES for aggr in (None, *AGGREGATORS)]
+    models: list[tuple[str, str | None]] = [(name, None) for name in BACKBONES]
+    aggregating = [name for name in BACKBONES if name not in WITHOUT_AGGREGATOR]
+    models += itertools.product(aggregating, AGGREGATORS)
     with click.progressbar(models, label="Compiling kernels", file=sys.stderr) as bar:
         for backbone, aggr in bar:
             _train_step(backbone, aggr, float64)
