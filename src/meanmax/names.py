@@ -16,7 +16,7 @@ r"""The learnable aggregators, and the options of each one's formula."""
 AGGREGATORS: Final = (*LEARNED, "max")
 PYG_BASELINES: Final = ("pyg-softmax", "pyg-powermean", "pna")
 REFERENCES: Final = {
-    "majority": "training frequencies",
+    "majority": "majority class",
     "logistic": "logistic regression",
     "label-propagation": "label propagation",
 }

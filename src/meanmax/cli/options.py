@@ -94,12 +94,20 @@ class OneName(Names):
 
 
 class SettingsName(click.ParamType):  # type: ignore[type-arg]
-    r"""A settings file: one of the package by its name, or any other by its path."""
+    r"""A settings file: one of the package by its name, or any other by its path.
+
+    :obj:`also` are further names that the command knows.
+    """
 
     name = "name|file"
 
+    def __init__(self, *also: str) -> None:
+        self.also = also
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         r"""The name or the path."""
+        if value in self.also:
+            return str(value)
         try:
             return check_settings_name(str(value))
         except SettingsError as error:
@@ -109,7 +117,7 @@ class SettingsName(click.ParamType):  # type: ignore[type-arg]
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         r"""Completes the names, and files."""
-        names = [name for name in NAMES if name.startswith(incomplete)]
+        names = [name for name in (*self.also, *NAMES) if name.startswith(incomplete)]
         return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
 
 

@@ -16,6 +16,7 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     TaskID,
+    TaskProgressColumn,
     TextColumn,
     TimeRemainingColumn,
 )
@@ -140,31 +141,92 @@ def run_missing(
     *,
     retry_failed: bool,
     artefacts: bool = False,
-    score: str = "test",
+    bar: SearchBar | None = None,
 ) -> list[Row]:
     r"""Makes the runs that a folder lacks, under a progress bar, and returns the rows of all tasks.
 
-    :obj:`artefacts`: whether to repeat runs that are stored without their artefact. :obj:`score`:
-    the score to show, :obj:`"test"` or :obj:`"val"`.
+    :obj:`artefacts`: whether to repeat runs that are stored without their artefact. :obj:`bar`: one
+    that shows several such calls together.
     """
     store = Store(folder)
     again: dict[str, Any] = {"retry_failed": retry_failed, "artefacts": artefacts}
     keys = {task.spec.key for task in tasks}
     try:
         done = store.finished(failed=not retry_failed, artefacts=artefacts) & keys
-        with run_bar(len(keys), len(done), score) as on_row:
-            make_runs(store, tasks, workers, **again, on_row=on_row)
+        if bar is not None:
+            make_runs(store, tasks, workers, **again, on_row=bar.stage(tasks, done))
+            bar.end_stage()
+        else:
+            with run_bar(len(keys), len(done)) as on_row:
+                make_runs(store, tasks, workers, **again, on_row=on_row)
     finally:
         store.close()
     return [row for row in store.rows() if row.key in keys]
 
 
-@contextmanager
-def run_bar(total: int, done: int, score: str = "test") -> Iterator[Callable[[Row], None]]:
-    r"""Yields a function to call with each new row.
+class SearchBar:
+    r"""One bar over all rounds of a search and the runs after it, measured in epochs."""
 
-    :obj:`done`: those that are stored already. :obj:`score`: the score to show.
-    """
+    def __init__(self, console: Console, bars: Progress, epochs: int) -> None:
+        self._console, self._bars = console, bars
+        self._task = bars.add_task("search", total=epochs)
+        self._done, self._total, self._start = 0.0, float(epochs), time.monotonic()
+        self._stored = self._said = 0.0
+        self._title, self._left = "search", 0.0
+
+    def title(self, text: str) -> None:
+        r"""Names what runs next."""
+        self._title = text
+        self._bars.update(self._task, description=escape(text))
+
+    def stage(self, tasks: Sequence[Task], done: set[str]) -> Callable[[Row], None]:
+        r"""Begins with some tasks, of which those with these keys are stored; returns the function
+        to call with each new row.
+        """
+        weight = {task.spec.key: float(task.spec.settings.get("epochs", 0)) for task in tasks}
+        self._left = sum(weight.values())
+        stored = sum(weight[key] for key in done)
+        self._stored += stored
+        self._advance(stored)
+
+        def on_row(row: Row) -> None:
+            self._advance(weight[row.key])
+            what = f"{self._title}: {row.backbone}+{row.aggr}, split {row.split_seed}"
+            self._bars.update(self._task, description=escape(what))
+            if row.status != "ok":
+                self._console.print(f"{what}: {row.status}: {row.error}", markup=False)
+
+        return on_row
+
+    def end_stage(self) -> None:
+        r"""Counts what other processes made as done."""
+        self._advance(self._left)
+
+    def _advance(self, epochs: float) -> None:
+        self._left -= epochs
+        self._done += epochs
+        self._bars.update(self._task, completed=min(self._done, self._total))
+        made, share = self._done - self._stored, self._done / self._total
+        if not self._console.is_terminal and made > 0 and share - self._said >= 0.05:
+            self._said = share
+            left = (time.monotonic() - self._start) / made * max(0.0, self._total - self._done)
+            self._console.print(
+                f"{self._title}: {100 * min(share, 1.0):.0f} %, about {clock(left)} left",
+                markup=False,
+            )
+
+
+@contextmanager
+def search_bar(epochs: int) -> Iterator[SearchBar]:
+    r"""A bar for a search of this many epochs."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    with _bars(*columns) as (console, bars):
+        yield SearchBar(console, bars, max(1, epochs))
+
+
+@contextmanager
+def run_bar(total: int, done: int) -> Iterator[Callable[[Row], None]]:
+    r"""Yields a function to call with each new row; :obj:`done` are stored already."""
     start, made = time.monotonic(), 0
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with _bars(*columns) as (console, bars):
@@ -173,10 +235,10 @@ def run_bar(total: int, done: int, score: str = "test") -> Iterator[Callable[[Ro
         def on_row(row: Row) -> None:
             nonlocal made
             made += 1
-            summary = _run_summary(row, score)
+            summary = _run_summary(row)
             bars.update(task, advance=1, description=escape(summary))
             if not console.is_terminal:
-                left = _clock((time.monotonic() - start) / made * (total - done - made))
+                left = clock((time.monotonic() - start) / made * (total - done - made))
                 console.print(f"[{done + made}/{total}] {summary}, {left} left", markup=False)
             elif row.status != "ok":
                 console.print(f"{summary}: {row.error}", markup=False)
@@ -192,14 +254,15 @@ def _bars(*columns: ProgressColumn) -> Iterator[tuple[Console, Progress]]:
         yield console, bars
 
 
-def _run_summary(row: Row, score: str) -> str:
+def _run_summary(row: Row) -> str:
     what = f"{row.backbone}+{row.aggr} on {row.data}, split {row.split_seed}"
     if row.status != "ok":
         return f"{what}: {row.status}"
-    return f"{what}: {score} {row.metrics[f'{score}_score']:.2f} % in {row.seconds:.1f} s"
+    return f"{what}: test {row.metrics['test_score']:.2f} % in {row.seconds:.1f} s"
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
+    r"""Seconds as hours, minutes and seconds."""
     minutes, rest = divmod(round(max(0.0, seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

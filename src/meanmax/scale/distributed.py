@@ -254,7 +254,7 @@ class Part:
     split: dict[str, Tensor]  # own nodes that train, validate and test, by their place here
     scaling: Scaling  # how the whole data set's features are standardised
 
-    def sample(self, name: str, *, scale: bool) -> Sample:
+    def sample(self, name: str, *, scale: bool | str) -> Sample:
         r"""Own nodes for :obj:`"train"`, :obj:`"val"` or :obj:`"test"`, with features standardised
         or not. Losses of all ranks add up to the mean over all such nodes.
         """

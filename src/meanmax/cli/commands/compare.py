@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,30 @@ import click
 
 from meanmax.cli import options
 from meanmax.cli.commands.report import making_page
-from meanmax.cli.progress import checked_tasks, load_planned, run_missing
+from meanmax.cli.progress import SearchBar, checked_tasks, load_planned, run_missing
+from meanmax.cli.search import (
+    MLP,
+    SEARCH_STORE,
+    Searched,
+    budget_option,
+    chosen_grid,
+    final_tasks,
+    metric_of,
+    metric_option,
+    run_search,
+    space_option,
+)
 from meanmax.cli.tables import Grid, decimal, mean_std, print_out, with_interval
 from meanmax.data.files import write_text
+from meanmax.names import METRICS, USUAL_METRIC
 from meanmax.study.report.page import write_report
 from meanmax.study.runs.machine import revision_notes
-from meanmax.study.runs.plan import settings_text
+from meanmax.study.runs.plan import check_splits, settings_text
 from meanmax.study.runs.row import Row
+from meanmax.study.settings.search import BASE, settings_file
+from meanmax.study.settings.settings import AUTO
 from meanmax.study.stats.cells import Selected
-from meanmax.study.stats.comparison import BASELINE, Comparison, Line
+from meanmax.study.stats.comparison import BASELINE, Comparison, Line, reference_rows
 from meanmax.study.stats.comparison import compare as compare_rows
 from meanmax.study.store.exports import export_rows
 from meanmax.study.store.store import DEFAULT_STORE, reported
@@ -41,7 +57,26 @@ HOW_TO_READ = (
 @options.aggrs
 @options.splits
 @options.scheme
-@options.settings
+@metric_option
+@options.settings_of(
+    options.SettingsName(AUTO),
+    "Settings: 'auto', a search with the same number of trials for every method, on training and "
+    f"validation nodes of each split; {options.SETTINGS_HELP.removeprefix('Settings: ')}",
+    AUTO,
+)
+@budget_option
+@space_option
+@click.option(
+    "--save-settings",
+    type=options.PATH,
+    help="With 'auto': write the settings that most splits chose to this .toml file.",
+)
+@click.option(
+    "--references/--no-references",
+    default=True,
+    help="With 'auto': add methods without a graph network (majority class, logistic regression, "
+    "label propagation, an MLP with the same search).",
+)
 @options.overrides
 @options.runs
 @options.artefacts
@@ -54,36 +89,105 @@ HOW_TO_READ = (
 )
 @options.as_json
 def compare(
-    aggrs: list[str], runs: dict[str, Any], out: Path, tsne: bool, print_json: bool, **planned: Any
+    aggrs: list[str],
+    runs: dict[str, Any],
+    metric: str | None,
+    budget: int,
+    space_name: Path | None,
+    save_settings: Path | None,
+    references: bool,
+    out: Path,
+    tsne: bool,
+    print_json: bool,
+    **planned: Any,
 ) -> None:
     r"""Train a model with each aggregator on the same splits, and say what the evidence supports.
+
+    By default every method, the baseline included, first gets the same search for settings on the
+    training and validation nodes of each split; test nodes have no part in it. References stand
+    beside the methods, and the verdict says where a comparison is not conclusive.
 
     Runs that are stored in the folder are not repeated: after an interruption, the same command
     resumes.
     """
-    aggrs = aggrs if BASELINE in aggrs else [BASELINE, *aggrs]
+    aggrs = [BASELINE, *(aggr for aggr in aggrs if aggr != BASELINE)]
+    auto = planned["settings_name"] == AUTO
+    if not auto and (useless := options.given("budget", "space_name", "save_settings")):
+        raise click.UsageError(f"{', '.join(useless)} only applies to --settings auto")
+    if save_settings is not None:
+        options.check_output(save_settings, overwrite=True, suffixes=[".toml"])
+    searched: Searched | None = None
     with options.clear_errors():
-        dataset, plan = load_planned(aggrs=aggrs, **planned)
-        rows = run_missing(out, checked_tasks(plan, dataset), **runs)
-        metric = "accuracy" if dataset.task == "multiclass" else "micro-F1"
-        selected, named = Selected(rows, revision_notes(rows)), plan.name_of(dataset)
-        result = compare_rows(selected, planned["backbone"], aggrs, data=named, name=metric)
-        described = settings_text(plan.settings_name, plan.overrides, plan.scheme)
+        dataset, plan = load_planned(
+            aggrs=aggrs, **planned | ({"settings_name": BASE} if auto else {})
+        )
+        bare = plan.tasks(dataset)
+        check_splits(bare, dataset)
+        metric = metric_of(dataset, bare, metric)
+        if auto:
+            with_mlp = references and planned["backbone"] != MLP and not dataset.num_graphs > 1
+            plans = [plan]
+            if with_mlp:
+                plans.append(replace(plan, backbones=[MLP], aggrs=[BASELINE]))
+            rows: list[Row] = []
+
+            def make_final(found: Searched, bar: SearchBar) -> None:
+                bar.title("runs")
+                tasks = final_tasks(found, dataset, plans, references, metric)
+                rows.extend(run_missing(out, tasks, **runs, bar=bar))
+
+            searched = run_search(
+                dataset,
+                plans,
+                metric=metric,
+                groups=[(seed,) for seed in plan.splits],
+                budget=budget,
+                space_name=space_name,
+                store=out / SEARCH_STORE,
+                workers=runs["workers"],
+                retry_failed=runs["retry_failed"],
+                then=make_final,
+            )
+        else:
+            usual = USUAL_METRIC[dataset.task]
+            given = {} if metric == usual else {"metric": metric, "select": "score"}
+            plan = replace(plan, overrides={**given, **plan.overrides})
+            rows = run_missing(out, checked_tasks(plan, dataset), **runs)
+        named, kind = plan.name_of(dataset), METRICS[metric]
+        own = [row for row in rows if row.backbone == planned["backbone"]]
+        result = compare_rows(
+            Selected(own, revision_notes(rows)),
+            planned["backbone"],
+            aggrs,
+            data=named,
+            name=kind.label,
+            higher_is_better=kind.higher_is_better,
+            references=reference_rows(rows) if auto and references else None,
+        )
+        described = settings_text(planned["settings_name"], plan.overrides, plan.scheme)
+        if searched is not None and save_settings is not None:
+            usual_choice = {
+                name: one for name, _ in searched.found if (one := searched.usual(*name))
+            }
+            write_text(save_settings, settings_file(usual_choice, named, budget))
         files = write_comparison(result, rows, out, described)
         with making_page(tsne):
             shown = {"datasets": [dataset], "data_dir": planned["data_dir"], "tsne": tsne}
-            known = {frozenset(row.key for row in rows): result}
+            known = {frozenset(row.key for row in own): result}
             page = write_report(out, comparisons=known, **shown)
     if print_json:
         click.echo(json.dumps(result.as_dict(), indent=1, allow_nan=False))
     else:
+        click.echo("\n".join([result.verdict, *result.notes, ""]))
         print_out(comparison_grid(result, described))
         if not all(line.alone for line in result.lines):
             click.echo("* shared the machine with other runs: these times are not comparable")
         for line in result.lines:
             for error in line.errors:
                 click.echo(f"{line.aggr}: {error}")
-        click.echo("\n".join(["", result.verdict, *result.notes]))
+        if searched is not None:
+            click.echo()
+            print_out(chosen_grid(searched, budget, metric))
         if unused := plan.without_effect(dataset):
             click.echo(f"No effect on these methods: {', '.join(unused)}.")
         click.echo(f"\nWritten: {', '.join(str(path) for path in files)}")
@@ -98,7 +202,7 @@ def comparison_grid(result: Comparison, settings: str) -> Grid:
     return Grid(
         f"{result.data}, {result.backbone}, settings {settings}",
         [heading.format(metric=result.metric) for heading in HEADINGS],
-        [_cells(line) for line in result.lines],
+        [_cells(line) for line in (*result.lines, *result.references)],
         left=["aggregator", "learned"],
     )
 

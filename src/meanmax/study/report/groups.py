@@ -12,11 +12,12 @@ from statistics import fmean
 from typing import Any
 
 from meanmax.data.fetch.catalog import CATALOG
+from meanmax.names import METRICS, REFERENCES
 from meanmax.study.paper.result_tables import BACKBONES, PPI, SCHEMES, SETS, cell_of, paper_gain
 from meanmax.study.runs.row import Row, json_safe
-from meanmax.study.settings.settings import NAMES, option_text, override_options, settings_key
+from meanmax.study.settings.settings import AUTO, NAMES, option_text, override_options, settings_key
 from meanmax.study.stats.cells import Selected, cells, planned_settings, select
-from meanmax.study.stats.comparison import Comparison, compare
+from meanmax.study.stats.comparison import Comparison, compare, reference_rows
 
 ORDER = ("none", "lp", "poly", "softmax", "max")  # of aggregators; others follow by name
 COLOURS = 8  # of methods
@@ -45,6 +46,7 @@ class RunGroup:
     overrides: dict[str, Any]
     rows: list[Row]
     comparisons: Comparisons = field(default_factory=dict)
+    references: dict[str, list[Row]] = field(default_factory=dict)  # by label
 
     @cached_property
     def aggrs(self) -> list[str]:
@@ -59,6 +61,8 @@ class RunGroup:
     @cached_property
     def selected(self) -> Selected:
         r"""The rows that are compared, one for each method and split."""
+        if self.settings_name == AUTO:
+            return Selected(self.rows, [])
         settings = {row.aggr: row.settings for row in self.rows}
         return select(self.rows, self.data, lambda _b, aggr, _d: settings[aggr], self.split)
 
@@ -68,6 +72,17 @@ class RunGroup:
         known = self.comparisons.get(frozenset(row.key for row in self.selected.rows))
         if known is not None:
             return known
+        if self.settings_name == AUTO:
+            kind = METRICS[self.rows[0].settings["metric"]]
+            return compare(
+                self.selected,
+                self.backbone,
+                self.aggrs,
+                data=self.data,
+                name=kind.label,
+                higher_is_better=kind.higher_is_better,
+                references=self.references or None,
+            )
         metric = "micro-F1" if self.data in PPI else "score"
         if metric == "score" and any("kmeans_accuracy" in row.metrics for row in self.rows):
             metric = "accuracy"
@@ -134,7 +149,7 @@ class RunGroup:
 
     def settings_table(self) -> list[dict[str, Any]]:
         r"""All settings of all methods, with marks on those that differ or were changed."""
-        columns = [self.of(aggr)[0].settings for aggr in self.aggrs]
+        columns = [_most_frequent(self.of(aggr)) for aggr in self.aggrs]
         return [
             {
                 "name": name,
@@ -171,6 +186,17 @@ class RunGroup:
         if self.settings_name in NAMES:
             words += ["--settings", self.settings_name]
         return shlex.join(words + override_options(self.overrides))
+
+
+def _most_frequent(rows: Sequence[Row]) -> dict[str, Any]:
+    r"""The settings of runs; where they differ, the most frequent value and on how many splits."""
+    found = {}
+    for name in sorted({name for row in rows for name in row.settings}):
+        values = Counter(setting(row.settings.get(name)) for row in rows)
+        (value, count), *others = values.most_common()
+        plain = rows[0].settings.get(name)
+        found[name] = f"{value} ({count} of {len(rows)})" if others else plain
+    return found
 
 
 def _paper(group: RunGroup, aggr: str, number: int | None) -> dict[str, Any] | None:
@@ -230,9 +256,16 @@ def groups(
     comparison that is part of a larger one is left out.
     """
     places: dict[tuple[str, str, str, str], list[Row]] = {}
+    searched: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
-        places.setdefault((row.data, row.data_hash, row.split, row.backbone), []).append(row)
+        place = (row.data, row.data_hash, row.split)
+        if row.settings_name == AUTO:
+            searched.setdefault(place, []).append(row)
+        else:
+            places.setdefault((*place, row.backbone), []).append(row)
     found = [group for own in places.values() for group in _groups_in(own, comparisons or {})]
+    for own in searched.values():
+        found += _searched_groups(own, comparisons or {})
     return sorted((g for g in found if settings_name in (None, g.settings_name)), key=_group_rank)
 
 
@@ -257,6 +290,28 @@ def _groups_in(rows: list[Row], comparisons: Comparisons) -> list[RunGroup]:
             place = (first.data, first.data_hash, first.split, first.backbone)
             found.append((keys, RunGroup(*place, name, changed, own_rows, comparisons)))
     return [group for _, group in found]
+
+
+def _searched_groups(rows: list[Row], comparisons: Comparisons) -> list[RunGroup]:
+    r"""The comparisons of one data set and scheme whose settings were searched in each split: one
+    for each backbone and metric, with the last run of each method and split.
+    """
+    last: dict[tuple[Any, ...], Row] = {}
+    for row in sorted(rows, key=lambda row: row.finished):
+        last[row.backbone, row.aggr, row.split_seed, row.settings.get("metric")] = row
+    found = []
+    for metric in dict.fromkeys(key[-1] for key in last):
+        kept = [row for key, row in last.items() if key[-1] == metric]
+        beside = reference_rows(kept)
+        names = dict.fromkeys(row.backbone for row in kept)
+        backbones = [n for n in names if n not in REFERENCES and n != "mlp"] or ["mlp"]
+        for backbone in backbones:
+            own = [row for row in kept if row.backbone == backbone]
+            if own:
+                first = own[0]
+                place = (first.data, first.data_hash, first.split, backbone)
+                found.append(RunGroup(*place, AUTO, {}, own, comparisons, beside))
+    return found
 
 
 def _group_rank(group: RunGroup) -> tuple[Any, ...]:

@@ -24,7 +24,7 @@ from meanmax.study.report.evidence import Evidence
 from meanmax.study.report.groups import PLACE, Comparisons, RunGroup, distinguish, groups, setting
 from meanmax.study.report.overview import all_differences, forest, matrices, sentences
 from meanmax.study.runs.machine import package_version
-from meanmax.study.runs.row import Row
+from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.stats.comparison import BASELINE, CAVEAT, findings
 from meanmax.study.stats.paired import FEW
 from meanmax.study.store.store import reported
@@ -126,6 +126,7 @@ def _section(group: RunGroup, evidence: Evidence) -> dict[str, Any]:
         "split": group.split,
         "metric": group.comparison.metric,
         "lines": own,
+        "references": [json_safe(line) for line in group.comparison.references],
         "paper": any(line["paper"] for line in own),
         "all": any(line["all"] for line in own),
         "notes": [*group.comparison.notes, *_notes(group)],

@@ -3,6 +3,7 @@ r"""One run: from its task to its row and artefact, also if the model fails."""
 from __future__ import annotations
 
 import math
+import time
 import traceback
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -18,8 +19,10 @@ from sklearn.metrics.cluster import contingency_matrix
 from torch import Tensor
 
 from meanmax.data import Dataset, Split
-from meanmax.names import METRICS
+from meanmax.graph import Graph
+from meanmax.names import METRICS, REFERENCES
 from meanmax.nn import Trainable
+from meanmax.study.references import run_reference
 from meanmax.study.runs import machine
 from meanmax.study.runs.plan import Task
 from meanmax.study.runs.prepared_data import load_prepared
@@ -35,7 +38,8 @@ from meanmax.train import (
 )
 from meanmax.train.fit import GraphData, fit
 from meanmax.train.loop import OnEpoch
-from meanmax.train.problem import joined
+from meanmax.train.metrics import compute, evaluate
+from meanmax.train.problem import Objective, joined
 
 PARTS = {"train": "training", "val": "validation", "test": "test", "all": "labelled"}
 
@@ -67,6 +71,8 @@ def failed_row(task: Task, status: Status, error: str) -> Row:
 def _result(task: Task, on_epoch: OnEpoch | None, *, alone: bool) -> Result:
     spec = task.spec
     dataset, graph = load_prepared(task.data, spec)
+    if spec.backbone in REFERENCES:
+        return Result(_reference_row(task, dataset, graph), {})
     settings = Settings.from_dict(spec.backbone, spec.aggr, spec.settings)
     data = GraphData.from_dataset(dataset, task.split, settings, graph)
     checkpoint = None
@@ -76,10 +82,11 @@ def _result(task: Task, on_epoch: OnEpoch | None, *, alone: bool) -> Result:
         path = Path(task.checkpoints) / f"{spec.key}.pt"
         checkpoint = Checkpoint(path, spec.key, spare=True)
     model, history = fit(settings, data, seed=spec.seed, on_epoch=on_epoch, checkpoint=checkpoint)
+    artefact: Artefact = {}
     if task.brief:
         metric, best = data.problem.samples[0].nodes.metric, history.best_epoch
         score = stored(metric, history.val_score[best])
-        metrics, artefact = {"val_score": score, "val_loss": history.val_loss[best]}, {}
+        metrics = {"val_score": score, "val_loss": history.val_loss[best]}
     else:
         parts = scored_samples(data, dataset, task.split)
         metrics, artefact = _evaluated(model, parts, history, spec)
@@ -99,6 +106,33 @@ def _result(task: Task, on_epoch: OnEpoch | None, *, alone: bool) -> Result:
         alone=alone and machine.is_idle(task.threads),
     )
     return Result(row, artefact)
+
+
+def _reference_row(task: Task, dataset: Dataset, graph: Graph) -> Row:
+    r"""The row of a reference, with what it chose on validation nodes among its metrics."""
+    settings, split = Settings.from_dict("gcn", "none", task.spec.settings), task.split
+    targets = {
+        part: LabeledNodes(index, dataset.y[index], objective=Objective(settings.metric))
+        for part, index in (("val", split.val), ("test", split.test))
+    }
+    sign = 1.0 if METRICS[targets["val"].metric].higher_is_better else -1.0
+    start = time.perf_counter()
+    found = run_reference(
+        task.spec.backbone,
+        dataset,
+        split,
+        lambda scores, y: sign * compute(targets["val"].metric, scores, y, dataset.task),
+        graph=graph,
+    )
+    seconds = time.perf_counter() - start
+    metrics = dict(found.chosen)
+    for part, nodes in targets.items():
+        every = evaluate(found.scores[nodes.index], nodes.target, dataset.task)
+        known = {name: stored(name, v) for name, v in every.items() if not math.isnan(v)}
+        metrics |= {f"{part}_{name}": value for name, value in known.items()}
+        if nodes.metric in known:
+            metrics[f"{part}_score"] = known[nodes.metric]
+    return Row(**_facts(task), status="ok", metrics=metrics, seconds=round(seconds, 3))
 
 
 def scored_samples(data: GraphData, dataset: Dataset, split: Split) -> dict[str, Sample]:
@@ -138,6 +172,9 @@ def _evaluated(
         if name in ("train", "val"):
             metrics[f"{name}_loss"] = float(nodes.loss(out))
     shown = parts["test"]
+    if shown.nodes.task == "multiclass":  # what one answer for all nodes scores
+        most = int(torch.bincount(shown.nodes.target).max())
+        metrics["test_majority"] = 100 * most / len(shown.nodes.target)
     extra = {} if shown.structure is None else {"structure": shown.structure}
     embedding = model.embed(shown.x, shown.graph, **extra)
     if "all" in parts and shown.nodes.task == "multiclass":

@@ -2,8 +2,8 @@ r"""The search for settings on validation nodes: its space, its trials and its c
 
 Every method gets the same number of trials, and trial :math:`i` of all methods shares one draw of
 the settings that all of them have. A learnable aggregator also has the baseline's choice among its
-candidates, frozen at its linear end, where it is the baseline: it may lose by noise, but not because
-it was given a worse model to work in.
+candidates, frozen at its linear end, where it is the baseline: it may lose by noise, but not
+because it was given a worse model to work in.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from meanmax.train.settings import KINDS, check_name
 
 BASE = "default"
 r"""The settings file that gives what is not searched."""
+SPACE = "search"
+r"""The space in the package."""
 RUNGS = ((40, 1.0), (120, 1 / 3), (400, 1 / 9))
 r"""Epochs of each round, and the share of the trials that reach it."""
 LINEAR_END: dict[str, dict[str, Any]] = {
@@ -67,7 +69,7 @@ class Search:
     budget: int = 12  # trials of each method
     seed: int = 0  # of the draws
     fixed: Mapping[str, Any] = field(default_factory=dict)  # the same in all trials
-    space_name: str = "search"  # the file of the space, in the package or a path
+    space_name: str = SPACE  # the file of the space, in the package or a path
 
     def space(self, aggr: str) -> dict[str, list[Any]]:
         r"""The values of each setting that is searched for an aggregator."""
@@ -150,8 +152,8 @@ class Search:
 @cache
 def read_space(name: str) -> dict[str, Any]:
     r"""A space: that of the package, or a .toml file of the same form."""
-    if name == "search":
-        return packaged("search")
+    if name == SPACE:
+        return packaged(SPACE)
     try:
         content = tomllib.loads(Path(name).read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -24,6 +24,8 @@ __all__ = [
     "settings_key",
 ]
 
+AUTO = "auto"
+r"""Settings that are searched for each method in each split."""
 NAMES = ("published", "default")
 r"""The settings files in the package."""
 

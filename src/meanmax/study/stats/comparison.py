@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
+from meanmax.names import REFERENCES
 from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.stats.cells import Selected, learned_values, mean_and_std, scores
 from meanmax.study.stats.paired import Paired, holm, paired, reachable
 
 BASELINE = "none"
-MAJORITY, WITHOUT_GRAPH = "majority class", ("logistic regression", "MLP")
-r"""Labels of references."""
+MAJORITY, MLP = REFERENCES["majority"], "MLP"
+WITHOUT_GRAPH = (REFERENCES["logistic"], MLP)
+r"""Labels of references that see features alone."""
 ALPHA = 0.05
 r"""A difference is significant if its adjusted p is below this and its interval excludes 0."""
 CAVEAT = (
@@ -142,6 +144,16 @@ def compare(
     beside = [_line(label, list(own), metric) for label, own in (references or {}).items()]
     doubts = [] if references is None else _doubts(rows, references, metric, name, higher_is_better)
     return Comparison(data, backbone, name, lines, selected.notes, beside, doubts, one_split)
+
+
+def reference_rows(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    r"""The rows of references by their labels."""
+    labels = {**REFERENCES, "mlp": MLP}
+    found: dict[str, list[Row]] = {}
+    for name, label in labels.items():
+        if own := [row for row in rows if row.backbone == name]:
+            found[label] = own
+    return found
 
 
 NEAR_CHANCE = 1.0

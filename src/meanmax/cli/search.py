@@ -1,0 +1,266 @@
+r"""What the commands that search settings share: options, the search under a bar, and its table."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from meanmax.cli import options
+from meanmax.cli.progress import clock, run_missing, search_bar
+from meanmax.cli.tables import Grid
+from meanmax.names import METRICS, REFERENCES
+from meanmax.study.runs.plan import Plan, Task, check_methods, check_splits
+from meanmax.study.runs.row import Row
+from meanmax.study.runs.run_missing import Workers
+from meanmax.study.runs.search import Found, Group, Method, SearchRuns
+from meanmax.study.settings.search import RUNGS, SPACE, Search, Tried
+from meanmax.study.settings.settings import AUTO, SettingsError
+from meanmax.study.stats.comparison import BASELINE
+
+if TYPE_CHECKING:
+    from meanmax.data import Dataset
+
+SEARCH_STORE = "search"  # the folder of the trials, inside that of the runs
+MLP = "mlp"
+
+metric_option = click.option(
+    "--metric",
+    type=click.Choice(list(METRICS)),
+    help="Score for early stopping, search and verdict. [default: ROC AUC for two classes of which "
+    "one has under 30 % of training and validation nodes; else accuracy, micro-F1 or R²]",
+)
+budget_option = click.option(
+    "--budget",
+    type=options.POSITIVE,
+    default=12,
+    help="Settings to try for each method, the baseline included.",
+)
+space_option = click.option(
+    "--space",
+    "space_name",
+    type=options.PATH,
+    help="A .toml file with the values to search. [default: the space in the package]",
+)
+
+
+def metric_of(dataset: Dataset, tasks: Sequence[Task], given: str | None) -> str:
+    r"""The metric of a comparison; raises a :class:`SettingsError` unless it fits the task and the
+    validation nodes. The default follows from training and validation labels of the first split.
+    """
+    import torch
+
+    from meanmax.train import LabeledNodes
+    from meanmax.train.metrics import check_metric, default_metric
+    from meanmax.train.problem import Objective
+
+    split = tasks[0].split
+    if given is None:
+        seen = dataset.y[torch.cat([split.train, split.val])]
+        counts = torch.bincount(seen).tolist() if dataset.task == "multiclass" else ()
+        given = default_metric(dataset.task, counts)
+    try:
+        check_metric(given, dataset.task)
+        for own in {id(task.split): task.split for task in tasks}.values():
+            for name, part in (("validation", own.val), ("test", own.test)):
+                nodes = LabeledNodes(part, dataset.y[part], objective=Objective(given))
+                nodes.check_metric(name)
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
+    return given
+
+
+@dataclass(frozen=True)
+class Searched:
+    r"""The outcome of :func:`run_search`: the candidates of each method and group, best first."""
+
+    found: Found
+    searches: Mapping[str, Search]  # by backbone
+    groups: Sequence[Group]
+
+    def best(self, backbone: str, aggr: str, group: Group) -> Tried | None:
+        r"""The choice for a group of splits."""
+        listed = self.found.get(((backbone, aggr), group), [])
+        return listed[0] if listed else None
+
+    def missing(self) -> list[str]:
+        r"""The methods without any successful trial."""
+        return [f"{b}+{a}" for (b, a), _ in {k: v for k, v in self.found.items() if not v}]
+
+    def usual(self, backbone: str, aggr: str) -> Tried | None:
+        r"""The choice for most of the groups; at equal numbers, the one with the higher score."""
+        listed = [one for g in self.groups if (one := self.best(backbone, aggr, g)) is not None]
+        counts = Counter(one.trial.number for one in listed)
+        return max(listed, key=lambda one: (counts[one.trial.number], one.score), default=None)
+
+
+def run_search(
+    dataset: Dataset,
+    plans: Sequence[Plan],
+    *,
+    metric: str,
+    groups: Sequence[Group],
+    budget: int,
+    space_name: Path | None,
+    store: Path,
+    workers: Workers,
+    retry_failed: bool,
+    then: Any = None,
+    seed: int = 0,
+) -> Searched:
+    r"""Searches the methods of all plans under a bar, and then calls :obj:`then` with the outcome
+    and the bar, which counts the epochs of these runs too.
+    """
+    searches: dict[str, Search] = {}
+    methods: list[Method] = []
+    bare: dict[tuple[str, str], dict[int, Task]] = {}
+    for plan in plans:
+        (backbone,) = plan.backbones
+        given = (backbone, plan.name_of(dataset), metric, budget, seed, plan.overrides)
+        search = Search(*given, SPACE if space_name is None else str(space_name))
+        searches[backbone] = search
+        tasks = plan.tasks(dataset)
+        check_splits(tasks, dataset)
+        for task in tasks:
+            own = bare.setdefault((backbone, task.spec.aggr), {})
+            own[task.spec.split_seed] = task
+        methods += [Method(search, aggr) for aggr in plan.aggrs]
+    runs = SearchRuns(methods, groups, bare)
+    some = next(iter(next(iter(bare.values())).values()))
+    check_methods(
+        [
+            replace(some, spec=replace(some.spec, **_spec(method, trial)))
+            for method in methods
+            for trial in method.search.trials(method.aggr)
+        ],
+        dataset,
+    )
+    final = 0 if then is None else RUNGS[-1][0] * len(methods) * sum(map(len, groups))
+    total = runs.epochs + final
+    _announce(runs, dataset, total, budget, workers)
+    with search_bar(total) as bar:
+
+        def run_all(what: str, tasks: Sequence[Task]) -> list[Row]:
+            bar.title(what)
+            return run_missing(store, tasks, workers, retry_failed=retry_failed, bar=bar)
+
+        outcome = Searched(runs.run(run_all), searches, groups)
+        if missing := outcome.missing():
+            raise SettingsError(
+                f"no trial of {', '.join(missing)} succeeded: see `meanmax results show --store "
+                f"{store}`"
+            )
+        if then is not None:
+            then(outcome, bar)
+    return outcome
+
+
+def final_tasks(
+    searched: Searched, dataset: Dataset, plans: Sequence[Plan], references: bool, metric: str
+) -> list[Task]:
+    r"""The runs to report: every method with its choice on every split, and the references."""
+    found = []
+    for plan in plans:
+        (backbone,) = plan.backbones
+        tasks = plan.tasks(dataset)
+        for task in tasks:
+            group = next(g for g in searched.groups if task.spec.split_seed in g)
+            best = searched.best(backbone, task.spec.aggr, group)
+            assert best is not None
+            settings = {**best.trial.settings, "epochs": best.epochs}
+            found.append(
+                replace(task, spec=replace(task.spec, settings=settings), settings_name=AUTO)
+            )
+        if references and plan is plans[0]:
+            for task in tasks:
+                if task.spec.aggr == BASELINE:
+                    for name in REFERENCES:
+                        spec = replace(task.spec, backbone=name, settings={"metric": metric})
+                        found.append(replace(task, spec=spec, settings_name=AUTO))
+    return found
+
+
+def chosen_grid(searched: Searched, budget: int, metric: str) -> Grid:
+    r"""What was searched and chosen: a line for each method, a column for each setting."""
+    names: list[str] = []
+    lines = []
+    for backbone, aggr in dict.fromkeys(method for method, _ in searched.found):
+        search = searched.searches[backbone]
+        best = [b for g in searched.groups if (b := searched.best(backbone, aggr, g)) is not None]
+        names += [n for n in search.space(aggr) if n not in names]
+        frozen = sum(one.trial.settings.get("learn") is False for one in best)
+        lines.append((backbone, aggr, best, frozen))
+    cells = [
+        [
+            f"{backbone}+{aggr}" if aggr != BASELINE else backbone,
+            "; ".join(
+                f"{name} {_values([one.trial.settings.get(name) for one in best])}"
+                for name in names
+                if any(name in one.trial.settings for one in best)
+            )
+            + (f"; frozen at the linear end {frozen}" if frozen else ""),
+        ]
+        for backbone, aggr, best, frozen in lines
+    ]
+    return Grid(
+        f"chosen on validation nodes by {METRICS[metric].label}, {budget} trials of each method",
+        ["method", "settings (on how many searches)"],
+        cells,
+        left=["method", "settings (on how many searches)"],
+    )
+
+
+def _values(listed: Sequence[Any]) -> str:
+    counts = Counter("none" if value is None else str(value).lower() for value in listed)
+    if len(counts) == 1:
+        return next(iter(counts))
+    return ", ".join(f"{value} ({count})" for value, count in counts.most_common())
+
+
+def _spec(method: Method, trial: Any) -> dict[str, Any]:
+    return {
+        "backbone": method.search.backbone,
+        "aggr": method.aggr,
+        "settings": trial.settings,
+    }
+
+
+def _announce(
+    runs: SearchRuns, dataset: Dataset, epochs: int, budget: int, workers: Workers
+) -> None:
+    r"""Says what will be searched and about how long it takes, from a few timed epochs."""
+    seconds = [_epoch_seconds(runs, dataset, method) for method in runs.methods]
+    jobs = workers.jobs or max(1, (os.cpu_count() or 1) // workers.threads)
+    expected = epochs * sum(seconds) / len(seconds) / jobs
+    methods = len(runs.methods)
+    click.echo(
+        f"Search: {budget} trials of each of {methods} methods on {len(runs.groups)} "
+        f"{'split' if len(runs.groups) == 1 else 'splits'}, at most {epochs:,} epochs, about "
+        f"{clock(expected)} if nothing is stored.",
+        err=True,
+    )
+
+
+def _epoch_seconds(runs: SearchRuns, dataset: Dataset, method: Method) -> float:
+    from meanmax.study.runs.machine import num_threads
+    from meanmax.train import Settings
+    from meanmax.train.fit import GraphData, fit
+
+    task = next(iter(runs.bare[method.name].values()))
+    trial = method.search.trials(method.aggr)[0]
+    seconds = []
+    with num_threads(1):
+        for epochs in (1, 3):  # the first one compiles
+            given = {**trial.settings, "epochs": epochs}
+            settings = Settings.from_dict(*method.name, given)
+            data = GraphData.from_dataset(dataset, task.split, settings)
+            start = time.perf_counter()
+            fit(settings, data)
+            seconds.append((time.perf_counter() - start) / epochs)
+    return seconds[-1]
