@@ -24,6 +24,9 @@ SPLIT_SCHEMES: Final = {
 }
 r"""The schemes of :func:`meanmax.data.make_split`, and what each does."""
 
+IMPUTATIONS: Final = ("mean", "median", "zero")
+r"""What missing features may be filled with."""
+
 STORED_OPTION_NAMES: Final = {"normalize": "form"}
 r"""Options of aggregators whose names in stored rows, settings files and saved models differ."""
 

@@ -37,7 +37,7 @@ def own(monkeypatch):
     """What the reader of a person's own graphs is asked for."""
     asked = []
 
-    def read_own(path, *, directed=False, progress=None):
+    def read_own(path, *, directed=False, one_hot=(), impute=None, progress=None):
         asked.append(path)
         return load("karate")
 

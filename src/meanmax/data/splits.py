@@ -280,7 +280,7 @@ def _take_by_class(
     part = np.where(pooled & (inside is not None), 3, 2)
     for number, name in enumerate(dataset.class_names):
         of_class = label == number
-        first, second = _class_counts(dataset, name, np.count_nonzero(of_class), scheme)
+        first, second = _class_counts(dataset, name, int(of_class.sum()), scheme)
         own = np.flatnonzero(of_class & pooled)
         if own.size < first + second:
             raise DataError(
