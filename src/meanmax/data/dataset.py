@@ -145,6 +145,12 @@ class Dataset:
         return ~self.y.isnan().reshape(self.num_nodes, -1).any(dim=1)
 
     @property
+    def feature_facts(self) -> dict[str, Any]:
+        r"""The names and the encoding of features, where they exist, as saved with models."""
+        facts = {"feature_names": list(self.feature_names), "encoding": self.encoding}
+        return {name: value for name, value in facts.items() if value}
+
+    @property
     def graph_id(self) -> Tensor:
         r"""The graph of each node, int64, :obj:`[num_nodes]`."""
         return torch.arange(self.num_graphs).repeat_interleave(self.graph_ptr.diff())

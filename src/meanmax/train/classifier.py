@@ -176,9 +176,9 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
     def fit(
         self,
         graph: Any,
-        x: Any,
-        y: Any,
-        train_mask: Any,
+        x: Any = None,
+        y: Any = None,
+        train_mask: Any = None,
         val_mask: Any = None,
         *,
         class_names: Sequence[str] | None = None,
@@ -191,6 +191,10 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
 
         In a batch of several graphs of which none holds both training and validation nodes, only
         the graphs of training nodes are seen in training, :obj:`batch_graphs` at a time.
+
+        One object may hold everything: :obj:`fit(data)` takes features, labels and the two masks
+        from PyG's :obj:`Data`, from PyG's data set of one graph or from a
+        :class:`meanmax.data.Dataset`; of several splits it takes the first.
 
         Args:
             graph (Graph, Tensor, Data, sparse matrix or networkx.Graph): The graph, or a batch.
@@ -210,6 +214,12 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
         """
         settings = self.settings()
         settings.make_schedule()  # its errors come first
+        if x is None and y is None and (given := inputs.unpacked(graph)) is not None:
+            graph, x, y = given[:3]
+            if train_mask is None:
+                train_mask, val_mask = given.train, given.val
+            class_names = given.class_names if class_names is None else class_names
+        train_mask = inputs.needed(train_mask, "train_mask")
         x = inputs.as_features(x)
         graph = inputs.as_graph(graph, x.size(0))
         train_nodes = inputs.as_index(train_mask, x.size(0), "train_mask")
@@ -255,9 +265,10 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
         self.fitted_params_, self.about_ = params, {}
         return self
 
-    def predict_proba(self, graph: Any, x: Any) -> np.ndarray:
+    def predict_proba(self, graph: Any, x: Any = None) -> np.ndarray:
         r"""The probability of every class, or of every label, :obj:`[num_nodes, num_classes]`, on
-        the graph trained on or another one; both arguments are as in :meth:`fit`.
+        the graph trained on or another one; the arguments are as in :meth:`fit`, also of the
+        methods below.
         """
         features, graph = self._inputs(graph, x)
         with torch.no_grad():
@@ -265,7 +276,7 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
         chance: Tensor = out.sigmoid() if self.multilabel_ else out.softmax(dim=1)
         return chance.numpy()
 
-    def predict(self, graph: Any, x: Any) -> np.ndarray:
+    def predict(self, graph: Any, x: Any = None) -> np.ndarray:
         r"""The class of every node, :obj:`[num_nodes]`, or 0/1 for every label,
         :obj:`[num_nodes, num_labels]`.
         """
@@ -275,8 +286,13 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
         found: np.ndarray = self.classes_[chance.argmax(axis=1)]
         return found
 
-    def score(self, graph: Any, x: Any, y: Any, mask: Any = None) -> float:
-        r"""The accuracy, or the micro-F1 for several labels, on the nodes of a mask."""
+    def score(self, graph: Any, x: Any = None, y: Any = None, mask: Any = None) -> float:
+        r"""The accuracy, or the micro-F1 for several labels, on the nodes of a mask;
+        :obj:`score(data)` takes everything from one object, and its test nodes.
+        """
+        if x is None and y is None and (given := inputs.unpacked(graph)) is not None:
+            graph, x, y = given[:3]
+            mask = inputs.needed(given.test, "mask") if mask is None else mask
         found = self.predict(graph, x)
         true, missing = inputs.as_labels(y, len(found))
         index = np.arange(len(found))
@@ -287,11 +303,11 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
             return float(f1_score(true[index], found[index], average="micro", zero_division=0.0))
         return float(np.mean(true[index] == found[index]))
 
-    def embed(self, graph: Any, x: Any) -> np.ndarray:
+    def embed(self, graph: Any, x: Any = None) -> np.ndarray:
         r"""The last hidden embedding of every node, :obj:`[num_nodes, hidden]`."""
         return self.model_.embed(*self._inputs(graph, x)).numpy()
 
-    def maxness(self, graph: Any, x: Any) -> dict[str, np.ndarray]:
+    def maxness(self, graph: Any, x: Any = None) -> dict[str, np.ndarray]:
         r"""Where the aggregation of each layer lies between mean (0) and max (1) on a graph, per
         channel; see :func:`meanmax.maxness`. Empty for models of PyTorch Geometric.
         """
@@ -373,6 +389,8 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
 
     def _inputs(self, graph: Any, x: Any) -> tuple[Features, Graph]:
         self._check_fitted()
+        if x is None and (given := inputs.unpacked(graph)) is not None:
+            graph, x = given[:2]
         x = inputs.as_features(x)
         graph = inputs.as_graph(graph, x.size(0))
         if x.size(1) != self.n_features_in_:

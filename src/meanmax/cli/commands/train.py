@@ -100,7 +100,7 @@ def train(force: bool, distributed: bool, print_json: bool, **request: Any) -> N
     sampling = {name: request.pop(name) for name in names}
     wanted = TrainRequest(**request)
     with options.clear_errors(LaunchError, TensorBoardError, ValueError):
-        settled = options.given("scheme", "split_seed", "cut", "directed")
+        settled = options.given(*("scheme", "split_seed", "cut", "directed", "one_hot", "impute"))
         check_source(wanted.source, distributed, settled)
         in_folder = is_graph_folder(wanted.source) and not is_partition(wanted.source)
         in_batches = sampling["kind"] != "none" or in_folder

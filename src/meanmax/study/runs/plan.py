@@ -26,6 +26,8 @@ class DataRef:
     source: str  # a name or a path
     data_dir: str | None = None  # a folder to look in first
     directed: bool = False  # whether the edges of one's own graph keep their direction
+    one_hot: tuple[str, ...] = ()  # columns of categories of one's own nodes
+    impute: str | None = None  # what missing features of one's own nodes are filled with
     copy: str | None = field(default=None, compare=False)  # the file with the loaded data
 
 
@@ -116,13 +118,15 @@ def settings_text(settings_name: str, overrides: Mapping[str, Any], scheme: str 
     return ", ".join([Path(settings_name).name, *changed])
 
 
-def reference(source: str, data_dir: Path | None, directed: bool = False) -> DataRef:
-    r"""A reference with absolute paths, since workers may run in another folder."""
+def reference(source: str, data_dir: Path | None, **own: Any) -> DataRef:
+    r"""A reference with absolute paths, since workers may run in another folder; :obj:`own` are the
+    options for one's own graph.
+    """
     from meanmax.data.fetch.catalog import is_name
 
     if not is_name(source) and Path(source).exists():
         source = str(Path(source).resolve())
-    return DataRef(source, str(data_dir.resolve()) if data_dir else None, directed)
+    return DataRef(source, str(data_dir.resolve()) if data_dir else None, **own)
 
 
 def check_splits(tasks: Sequence[Task], dataset: Dataset) -> None:
@@ -145,6 +149,11 @@ def check_methods(tasks: Sequence[Task], dataset: Dataset) -> None:
 
     from meanmax.graph import Graph
 
+    if dataset.task == "regression":
+        raise SettingsError(
+            f"the labels of '{dataset.name}' are numbers that are not whole, a regression target, "
+            f"and there are no classes to learn; write names or whole numbers if they are classes"
+        )
     if dataset.task == "multiclass" and dataset.num_classes < 2:
         raise SettingsError(
             f"'{dataset.name}' has only one class ({', '.join(dataset.class_names)}): there is "
