@@ -30,6 +30,12 @@ LABELS = {
     "max_degree": "largest degree",
     "isolated": "isolated nodes",
 }
+TARGET = {
+    "min": "smallest target",
+    "mean": "mean target",
+    "max": "largest target",
+    "std": "standard deviation",
+}
 
 
 @click.group()
@@ -213,8 +219,7 @@ def _statistics_table(
         if not (facts["target"] and key in ("classes", "homophily"))
     ]
     if facts["target"]:
-        words = {"min": "smallest", "mean": "mean", "max": "largest", "std": "deviation"}
-        rows += [[f"{words[key]} target", f"{value:.6g}"] for key, value in facts["target"].items()]
+        rows += [[TARGET[key], f"{value:.6g}"] for key, value in facts["target"].items()]
     if facts["splits"]:
         rows.append(["given splits", _cell(facts["splits"]), *([""] if paper else [])])
     headings = ["", "here", *(["paper"] if paper else [])]
