@@ -67,6 +67,9 @@ USUAL_METRIC: Final[dict[Task, str]] = {
 }
 r"""The metric of scores where the setting :obj:`metric` is not given."""
 
+IMPUTATIONS: Final = ("mean", "median", "zero")
+r"""What missing features may be filled with."""
+
 STORED_OPTION_NAMES: Final = {"normalize": "form"}
 r"""Options of aggregators whose names in stored rows, settings files and saved models differ."""
 

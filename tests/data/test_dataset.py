@@ -3,7 +3,8 @@ import pytest
 import torch
 from torch_geometric.nn import GCNConv
 
-from meanmax.data import Dataset, Split
+from meanmax.data import Dataset, Split, statistics
+from meanmax.data.dataset import class_sizes
 from meanmax.data.files import DataError
 from meanmax.graph import SparseFeatures
 
@@ -106,3 +107,29 @@ def test_sparse_features_stay_sparse_on_request():
     x = cora().to_data(sparse=True).x
     assert x.layout == torch.sparse_csr
     assert x.to_dense().tolist() == [[0.0, 2.0], [1.0, 0.0], [0.0, 0.0]]
+
+
+def test_a_regression_target():
+    nan = float("nan")
+    fields = {**FIELDS, "y": torch.tensor([0.5, nan, -2.0]), "class_names": ()}
+    dataset = Dataset("d", **fields)
+    assert (dataset.task, dataset.num_classes) == ("regression", 1)
+    assert dataset.labelled.tolist() == [True, False, True]
+    assert repr(dataset).endswith("2 features, a number to predict)")
+    assert class_sizes(dataset) == {}
+    assert statistics(dataset).homophily is None
+
+
+def test_class_sizes():
+    assert class_sizes(Dataset("d", **FIELDS)) == {"a": 1, "b": 1}
+    nan = float("nan")
+    several = FIELDS | {"y": torch.tensor([[0.0, 1.0], [nan, nan], [1.0, 1.0]])}
+    assert class_sizes(Dataset("d", **several)) == {"a": 1, "b": 2}
+
+
+def test_masks_of_several_splits_are_columns():
+    nodes = [torch.tensor([number]) for number in range(3)]
+    splits = (Split(*nodes, "0"), Split(*nodes[1:], nodes[0], "1"))
+    data = Dataset("d", **FIELDS, splits=splits).to_data()
+    assert data.train_mask.tolist() == [[True, False], [False, True], [False, False]]
+    assert data.test_mask.tolist() == [[False, True], [False, False], [True, False]]

@@ -109,3 +109,20 @@ def test_unlabelled_rows_of_several_labels():
         for row in ([nan, nan], [0.0, 0.0])
     )
     assert one != two
+
+
+def test_a_target_is_hashed_with_its_gaps():
+    def of(*values):
+        return fingerprint(changed(y=torch.tensor(values), class_names=()))
+
+    nan = float("nan")
+    assert of(0.5, nan, 0.0) == of(0.5, -nan, -0.0)
+    assert len({of(0.5, nan, 0.0), of(0.5, 1.0, 0.0), of(0.25, nan, 0.0), of(0.5, 0.0, nan)}) == 4
+
+
+def test_splits_and_names_of_features_do_not_count():
+    one = torch.tensor([0])
+    split = Split(one, one + 1, one + 2, "mine")
+    assert fingerprint(changed(splits=(split, split), feature_names=("f", "g"))) == fingerprint(
+        BASE
+    )

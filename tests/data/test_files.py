@@ -45,7 +45,8 @@ def test_what_numpy_saves_is_read(array):
 def test_only_the_named_arrays_are_read():
     content = npz(a=np.arange(3), b=np.array([{"an": "object"}], dtype=object))
     assert read_npz(content, ("a",), "a file")["a"].tolist() == [0, 1, 2]
-    with pytest.raises(DataError, match="no Python objects"):
+    converted = r"Python objects.*np\.asarray\(values\.tolist\(\), float\)"
+    with pytest.raises(DataError, match=converted):
         read_npz(content, ("a", "b"), "a file")
 
 

@@ -2,8 +2,11 @@ import subprocess
 import sys
 
 import pytest
+import torch
+from torch_geometric.data import Data, InMemoryDataset
+from torch_geometric.datasets import KarateClub
 
-from meanmax.data import CATALOG, Dataset, load
+from meanmax.data import CATALOG, Dataset, fingerprint, load
 from meanmax.data.fetch import sources
 from meanmax.data.files import DataError
 
@@ -37,7 +40,7 @@ def own(monkeypatch):
     """What the reader of a person's own graphs is asked for."""
     asked = []
 
-    def read_own(path, *, directed=False, progress=None):
+    def read_own(path, *, directed=False, one_hot=(), impute=None, progress=None):
         asked.append(path)
         return load("karate")
 
@@ -124,3 +127,56 @@ def test_cora_is_downloaded_without_a_lock(tmp_path, monkeypatch):
     assert load("cora").num_nodes == 2708
     assert load("cora", download=False).num_nodes == 2708
     assert sorted(asked) == sorted(files)
+
+
+def pair(**more):
+    fields = {"x": torch.tensor([[1.0], [2.0], [4.0]]), "y": torch.tensor([0, 1, 0])}
+    return Data(edge_index=torch.tensor([[0, 1], [1, 2]]), **fields, **more)
+
+
+class Graphs(InMemoryDataset):
+    """A data set of PyG in memory."""
+
+    def __init__(self, graphs):
+        super().__init__()
+        self.data, self.slices = self.collate(graphs)
+
+
+def test_a_graph_of_pyg():
+    dataset = load(pair(train_mask=torch.tensor([True, False, False])))
+    assert (dataset.name, dataset.num_nodes) == ("data", 3)
+    assert dataset.edge_index.tolist() == [[1, 0, 2, 1], [0, 1, 1, 2]]
+    assert dataset.split.train.tolist() == [0]
+    assert load(pair(), directed=True).edge_index.tolist() == [[0, 1], [1, 2]]
+
+
+def test_a_graph_of_pyg_survives_the_way_there_and_back():
+    masks = torch.tensor([[True, False], [False, True], [False, False]])
+    dataset = load(
+        pair(train_mask=masks, val_mask=masks[[1, 0, 2]], test_mask=masks[[1, 2, 0]] & 0)
+    )
+    assert [split.train.tolist() for split in dataset.splits] == [[0], [1]]
+    again = load(dataset.to_data())
+    assert [split.train.tolist() for split in again.splits] == [[0], [1]]
+    assert fingerprint(again) == fingerprint(dataset)
+
+
+def test_a_data_set_of_pyg_with_one_graph():
+    assert fingerprint(load(KarateClub())) == fingerprint(load(KarateClub()[0]))
+    assert load(KarateClub()).num_nodes == 34
+    assert load(Graphs([pair()])).name == "Graphs"
+    with pytest.raises(DataError, match=r"'Graphs' holds 2 graphs: pass one of them.*data\[0\]"):
+        load(Graphs([pair(), pair()]))
+
+
+@pytest.mark.parametrize("other", [[pair()], None, torch.ones(2)], ids=["list", "None", "tensor"])
+def test_other_objects_are_refused(other):
+    with pytest.raises(DataError, match=f"Data of PyTorch Geometric.*got {type(other).__name__}"):
+        load(other)
+
+
+def test_errors_in_a_graph_of_pyg():
+    data = pair()
+    data.x = None
+    with pytest.raises(DataError, match="holds no tensor 'x'"):
+        load(data)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from meanmax.data import Dataset, load, make_split
+from meanmax.data import Dataset, development_pool, load, make_split
 from meanmax.data.dataset import Split
 from meanmax.data.files import DataError
 from meanmax.data.splits import default_scheme, node_keys
@@ -13,7 +13,8 @@ from .real import FOLDER, needs_amazon, needs_planetoid
 
 def labelled(labels, **options):
     y = torch.as_tensor(labels)
-    classes = int(y.max()) + 1 if y.dim() == 1 else y.size(1)
+    numbers = 0 if y.is_floating_point() else int(y.max()) + 1
+    classes = numbers if y.dim() == 1 else y.size(1)
     return Dataset(
         "made up",
         torch.zeros(y.size(0), 2),
@@ -199,3 +200,137 @@ def test_amazon_graphs():
     split = make_split(dataset)
     check(dataset, split)
     assert [len(part) for part in parts(split)] == [160, 240, 7487 - 400]
+
+
+def test_a_seed_chooses_one_of_several_given_splits():
+    nodes = [torch.tensor([number]) for number in range(3)]
+    splits = tuple(Split(*nodes[k:], *nodes[:k], f"row {k}") for k in range(2))
+    dataset = labelled([0, 1, 0], splits=splits)
+    assert dataset.split is splits[0]
+    assert default_scheme(dataset) == "given"
+    assert [make_split(dataset, seed=k) for k in range(2)] == list(splits)
+    with pytest.raises(DataError, match=r"came with 2 splits, seeds 0 to 1 \(got seed 2\)"):
+        make_split(dataset, "given", 2)
+    one = labelled([0, 1, 0], split=splits[1])
+    assert make_split(one, "given", 7) is splits[1]
+
+
+def test_targets_are_split_at_random():
+    y = torch.arange(20) / 3
+    y[4] = float("nan")
+    dataset = labelled(y)
+    split = make_split(dataset)
+    check(dataset, split)
+    assert split.name == "random, seed 0"
+    assert [len(part) for part in parts(split)] == [11, 4, 4]
+    for scheme in ("balanced", "citation", "amazon"):
+        with pytest.raises(DataError, match="is a number, not a class: use 'random'"):
+            make_split(dataset, scheme)
+        with pytest.raises(DataError, match="is a number, not a class: use 'random'"):
+            development_pool(dataset, scheme)
+
+
+POOLED = ("citation", "amazon", "balanced", "random")
+
+
+@pytest.fixture
+def larger():
+    """4,000 nodes of 5 classes, every 100th without label: 800 - 40 of class 0, else 800."""
+    y = torch.arange(4000) % 5
+    y[::100] = -1
+    return labelled(y)
+
+
+@pytest.mark.parametrize("scheme", POOLED)
+def test_no_node_of_the_pool_is_tested(larger, scheme):
+    pool = development_pool(larger, scheme)
+    inside = set(pool.tolist())
+    assert torch.bincount(larger.y[pool]).tolist() == [380, 400, 400, 400, 400]
+    assert larger.labelled[pool].all() and torch.equal(pool, pool.unique())
+    used = set()
+    for seed in range(5):
+        split = make_split(larger, scheme, seed, pool=pool)
+        check(larger, split)
+        train, val, test = parts(split)
+        assert train | val <= inside and not test & inside
+        assert split.name == f"{scheme}, pool, seed {seed}"
+        used |= train | val
+        sizes = {"citation": (100, 500, 1000), "amazon": (100, 150, 1980),
+                 "balanced": (100, 150, 1980), "random": (1485, 495, 1980)}  # fmt: skip
+        assert (len(train), len(val), len(test)) == sizes[scheme]
+        if scheme != "random":
+            assert torch.bincount(larger.y[split.train]).tolist() == [20] * 5
+    assert len(used) > 500  # seeds differ
+
+
+@pytest.mark.parametrize("scheme", POOLED)
+def test_the_pool_depends_on_its_own_seed_only(larger, scheme):
+    first, again, other = (development_pool(larger, scheme, seed) for seed in (3, 3, 4))
+    assert torch.equal(first, again)
+    # Half of the nodes of another draw: about half of them are shared.
+    shared = len(set(first.tolist()) & set(other.tolist())) / len(first)
+    assert 0.4 < shared < 0.6
+
+
+def test_the_pool_takes_the_smallest_keys_of_each_class():
+    keys = node_keys(60, (7, 1))
+    pool = development_pool(labelled([0] * 30 + [1] * 30), "balanced", 7)
+    want = {*np.argsort(keys[:30])[:18].tolist(), *(30 + np.argsort(keys[30:])[:18]).tolist()}
+    assert set(pool.tolist()) == want
+
+
+def test_the_pool_of_small_classes_holds_what_the_scheme_takes():
+    dataset = labelled([0] * 3 + [1] * 10 + [2] * 60 + [3] * 200)
+    pool = development_pool(dataset, "balanced")
+    # 1 + 1 of 3, 3 + 3 of 10, 18 + 18 of 60; half of 200
+    assert torch.bincount(dataset.y[pool]).tolist() == [2, 6, 36, 100]
+    for seed in range(3):
+        split = make_split(dataset, "balanced", seed, pool=pool)
+        assert torch.bincount(dataset.y[split.train]).tolist() == [1, 3, 18, 20]
+        assert torch.bincount(dataset.y[split.test]).tolist() == [1, 4, 24, 100]
+    pool = development_pool(labelled([0] * 51 + [1] * 200), "amazon")
+    assert int((pool < 51).sum()) == 50
+
+
+def test_a_pool_of_citation_holds_the_validation_nodes():
+    dataset = labelled(torch.arange(4100) % 100)  # 41 of each class, of which half would all train
+    pool = development_pool(dataset, "citation")
+    assert pool.numel() == 100 * 20 + 500
+    assert torch.bincount(dataset.y[pool]).max() < 41
+    split = make_split(dataset, "citation", 1, pool=pool)
+    check(dataset, split)
+    assert [len(part) for part in parts(split)] == [2000, 500, 1000]
+    small = labelled([0, 1] * 41)  # too few to validate: the pool takes all but one of each class
+    assert torch.bincount(small.y[development_pool(small, "citation")]).tolist() == [40, 40]
+    few = labelled([0, 1] * 800)
+    with pytest.raises(DataError, match=r"and 1000 outside it \(got 760 and 800"):
+        make_split(few, "citation", pool=development_pool(few, "citation"))
+
+
+def test_the_pool_of_several_labels_and_of_targets_is_half_of_the_nodes():
+    for y in (torch.ones(41, 2), torch.arange(41) / 2):
+        dataset = labelled(y)
+        pool = development_pool(dataset)
+        assert pool.numel() == 20
+        split = make_split(dataset, seed=1, pool=pool)
+        check(dataset, split)
+        assert [len(part) for part in parts(split)] == [15, 5, 21]
+
+
+@pytest.mark.parametrize("scheme", ["balanced", "random"])
+def test_a_pool_needs_three_of_each_class(scheme):
+    with pytest.raises(DataError, match="class 'c1' of 'made up' has 2 labelled nodes.*three"):
+        development_pool(labelled([0, 0, 0, 0, 1, 1]), scheme)
+
+
+def test_pools_that_cannot_be_are_refused(large):
+    with pytest.raises(DataError, match="citation, amazon, balanced, random with .*got 'given'"):
+        development_pool(large, "given")
+    with pytest.raises(DataError, match="citation, amazon, balanced, random with .*got 'public'"):
+        make_split(large, "public", pool=torch.tensor([1]))
+    with pytest.raises(DataError, match="'pool' has 1 nodes of class 'c0', too few for 20"):
+        make_split(large, "balanced", pool=torch.tensor([5]))
+    with pytest.raises(DataError, match="must hold nodes from 0 to 1999"):
+        make_split(large, "balanced", pool=torch.tensor([2000]))
+    with pytest.raises(DataError, match="node numbers"):
+        make_split(large, "balanced", pool=large.labelled)

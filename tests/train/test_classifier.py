@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from torch_geometric.data import Data
 
 from meanmax import Graph, NodeClassifier, SparseFeatures
+from meanmax.data import load
 
 NODES = 60
 
@@ -318,3 +319,56 @@ def test_numpy_parameters_and_later_changes_do_not_spoil_a_saved_file(problem, t
 def test_wrong_parameters(problem, params, message):
     with pytest.raises(ValueError, match=message):
         quick(**params).fit(*problem)
+
+
+@pytest.fixture(scope="module")
+def as_data(problem):
+    graph, x, y, train, val = problem
+    masks = {"train_mask": torch.from_numpy(train)}
+    masks["val_mask"] = torch.zeros(NODES, dtype=torch.bool)
+    masks["val_mask"][val] = True
+    masks["test_mask"] = ~(masks["train_mask"] | masks["val_mask"])
+    return Data(torch.from_numpy(x), graph.edge_index, y=torch.from_numpy(y), **masks)
+
+
+@pytest.mark.parametrize("kind", ["Data", "Dataset"])
+def test_one_object_holds_everything(problem, as_data, kind):
+    graph, x, y, train, val = problem
+    data = as_data if kind == "Data" else load(as_data)
+    model, other = quick(epochs=10).fit(data), quick(epochs=10).fit(graph, x, y, train, val)
+    np.testing.assert_array_equal(model.predict_proba(data), other.predict_proba(graph, x))
+    np.testing.assert_array_equal(model.predict(data), other.predict(graph, x))
+    np.testing.assert_array_equal(model.embed(data), other.embed(graph, x))
+    assert model.score(data) == other.score(graph, x, y, np.arange(36, NODES))
+    assert model.score(data, mask=train) == other.score(graph, x, y, train)
+
+
+def test_masks_may_be_passed_with_one_object(problem, as_data):
+    graph, x, y, train, val = problem
+    data = Data(as_data.x, as_data.edge_index, y=as_data.y)
+    with pytest.raises(ValueError, match="the data hold no 'train_mask': pass train_mask="):
+        quick().fit(data)
+    model = quick(epochs=5).fit(data, train_mask=train, val_mask=val)
+    other = quick(epochs=5).fit(graph, x, y, train, val)
+    np.testing.assert_array_equal(model.predict_proba(data), other.predict_proba(graph, x))
+    with pytest.raises(ValueError, match="the data hold no 'mask'"):
+        model.score(data)
+
+
+def test_the_first_of_several_splits(as_data):
+    masks = {name: as_data[name] for name in ("train_mask", "val_mask", "test_mask")}
+    columns = {name: torch.stack([mask, mask.flip(0)], 1) for name, mask in masks.items()}
+    several = Data(as_data.x, as_data.edge_index, y=as_data.y, **columns)
+    first, expected = quick(epochs=5).fit(several), quick(epochs=5).fit(as_data)
+    np.testing.assert_array_equal(first.predict_proba(several), expected.predict_proba(as_data))
+    loaded = quick(epochs=5).fit(load(several))
+    np.testing.assert_array_equal(loaded.predict_proba(several), expected.predict_proba(as_data))
+
+
+def test_a_target_is_not_classified(as_data):
+    data = as_data.clone()
+    data.y = as_data.y.float().where(as_data.y > 0, torch.tensor(-0.5))
+    with pytest.raises(ValueError, match="must hold classes, not measurements"):
+        quick().fit(data)
+    with pytest.raises(ValueError, match="must hold classes, not measurements"):
+        quick().fit(load(data))

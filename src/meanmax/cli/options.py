@@ -18,7 +18,14 @@ import click
 from click.shell_completion import CompletionItem
 
 from meanmax.data import DataError
-from meanmax.names import AGGREGATOR_ALIASES, AGGREGATORS, BACKBONES, PYG_BASELINES, SPLIT_SCHEMES
+from meanmax.names import (
+    AGGREGATOR_ALIASES,
+    AGGREGATORS,
+    BACKBONES,
+    IMPUTATIONS,
+    PYG_BASELINES,
+    SPLIT_SCHEMES,
+)
 from meanmax.study.paper.result_tables import AGGRS as PAPER_AGGRS
 from meanmax.study.runs.engine import ENGINES, EngineError
 from meanmax.study.runs.run_missing import Workers
@@ -188,13 +195,28 @@ data_dir = click.option(
     help="Folder to search first and to download to, before the folder that the variable "
     "MEANMAX_DATA names and your cache.",
 )
-directed = click.option(
-    "--directed", is_flag=True, help="Keep the direction of the edges of your own graph."
+own_graph = stack(
+    click.option(
+        "--directed", is_flag=True, help="Keep the direction of the edges of your own graph."
+    ),
+    click.option(
+        "--one-hot",
+        multiple=True,
+        metavar="COLUMN",
+        help="Turn a column of categories of your own nodes into columns of 0 and 1; may be "
+        "repeated.",
+    ),
+    click.option(
+        "--impute",
+        type=click.Choice(IMPUTATIONS),
+        help="Fill missing features of your own nodes: with the mean or median of the column, or "
+        "with zero.",
+    ),
 )
 graph = stack(
     click.option("--data", "source", required=True, metavar="NAME|PATH", help="The graph."),
     data_dir,
-    directed,
+    own_graph,
 )
 backbone = click.option(
     "--backbone", type=BACKBONE, default="gcn", help=f"Layers: {', '.join(BACKBONES)}."

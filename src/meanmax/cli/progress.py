@@ -34,18 +34,17 @@ if TYPE_CHECKING:
     from meanmax.train.loop import OnEpoch
 
 
-def load_dataset(source: str, data_dir: Path | None = None, directed: bool = False) -> Dataset:
-    r"""Loads a data set under progress bars."""
+def load_dataset(source: str, data_dir: Path | None = None, **own: Any) -> Dataset:
+    r"""Loads a data set under progress bars; :obj:`own` are the options for one's own graph."""
     from meanmax.data import load
 
     with data_bars() as progress:
-        return load(source, data_dir=data_dir, directed=directed, progress=progress)
+        return load(source, data_dir=data_dir, progress=progress, **own)
 
 
 def load_planned(
     source: str,
     data_dir: Path | None,
-    directed: bool,
     *,
     backbone: str,
     aggrs: Sequence[str],
@@ -53,9 +52,12 @@ def load_planned(
     settings_name: str,
     scheme: str | None,
     overrides: Mapping[str, Any],
+    **own: Any,
 ) -> tuple[Dataset, Plan]:
-    r"""Loads a data set under progress bars, and plans the runs of a backbone on it."""
-    dataset, data = load_dataset(source, data_dir, directed), reference(source, data_dir, directed)
+    r"""Loads a data set under progress bars, and plans the runs of a backbone on it; :obj:`own` are
+    the options for one's own graph.
+    """
+    dataset, data = load_dataset(source, data_dir, **own), reference(source, data_dir, **own)
     return dataset, Plan(data, [backbone], aggrs, range(splits), settings_name, scheme, overrides)
 
 

@@ -141,7 +141,7 @@ def run_search(
         ],
         dataset,
     )
-    final = 0 if then is None else RUNGS[-1][0] * len(methods) * sum(map(len, groups))
+    final = 0 if then is None else RUNGS[-1][0] * sum(map(len, bare.values()))
     total = runs.epochs + final
     _announce(runs, dataset, total, budget, workers)
     with search_bar(total) as bar:
@@ -170,7 +170,8 @@ def final_tasks(
         (backbone,) = plan.backbones
         tasks = plan.tasks(dataset)
         for task in tasks:
-            group = next(g for g in searched.groups if task.spec.split_seed in g)
+            own = (g for g in searched.groups if task.spec.split_seed in g)
+            group = next(own, searched.groups[0])  # one search may serve all splits
             best = searched.best(backbone, task.spec.aggr, group)
             assert best is not None
             settings = {**best.trial.settings, "epochs": best.epochs}

@@ -37,6 +37,8 @@ class TrainRequest:
     source: str
     data_dir: Path | None
     directed: bool
+    one_hot: tuple[str, ...]
+    impute: str | None
     backbone: str
     aggr: str
     scheme: str | None
@@ -66,7 +68,8 @@ class TrainRequest:
 
     def load(self) -> Dataset:
         r"""The data set."""
-        return load_dataset(self.source, self.data_dir, self.directed)
+        own = {"directed": self.directed, "one_hot": self.one_hot, "impute": self.impute}
+        return load_dataset(self.source, self.data_dir, **own)
 
     def spec(self, origin: Mapping[str, Any]) -> RunSpec:
         r"""The run on data of this origin: name, hash and split."""
@@ -131,7 +134,8 @@ def train_whole(request: TrainRequest) -> dict[str, Any]:
             for role, nodes in roles.items()
         }
         facts = training_facts(classifier, scores, classifier.maxness(graph, dataset.x))
-        return _finish(request, spec, split.name, classifier, checkpoint, facts)
+        about = dataset.feature_facts
+        return _finish(request, spec, split.name, classifier, checkpoint, facts, about)
 
 
 def train_in_batches(request: TrainRequest, batches: scale.Batches) -> dict[str, Any] | None:
@@ -143,7 +147,7 @@ def train_in_batches(request: TrainRequest, batches: scale.Batches) -> dict[str,
         if "RANK" in os.environ:  # started by torchrun
             stack.enter_context(report_failures(request.state))
             job = stack.enter_context(scale.joined_job())
-        source, origin = _read(request)
+        source, origin, feature_facts = _read(request)
         spec = request.spec(origin)
         first = job is None or job.is_first
         run = f"{spec.key}-{batches.key}-{1 if job is None else job.size}"
@@ -159,22 +163,24 @@ def train_in_batches(request: TrainRequest, batches: scale.Batches) -> dict[str,
         if source.whole is not None:
             x, graph = source.whole
             maxness = classifier.maxness(graph, x)
-        about = {"batches": asdict(batches)}
+        about: dict[str, Any] = {"batches": asdict(batches)}
         facts = training_facts(classifier, scale.exact_scores(classifier, source), maxness) | about
+        about |= feature_facts
         return _finish(request, spec, origin["split_name"], classifier, checkpoint, facts, about)
 
 
-def _read(request: TrainRequest) -> tuple[scale.Source, dict[str, Any]]:
-    r"""The graph, and the facts that identify it."""
+def _read(request: TrainRequest) -> tuple[scale.Source, dict[str, Any], dict[str, Any]]:
+    r"""The graph, the facts that identify it, and those on its features."""
     if not scale.is_graph_folder(request.source):
         dataset = request.load()
         split, origin = split_origin(dataset, request.scheme, request.split_seed)
-        return scale.Source.of_dataset(dataset, split), {"data": dataset.name, **origin}
+        origin = {"data": dataset.name, **origin}
+        return scale.Source.of_dataset(dataset, split), origin, dataset.feature_facts
     folder = scale.open_folder(request.source)
     if request.scheme is not None:
         raise DataError("a graph folder holds its own split: leave out --split")
     source = scale.Source.of_folder(folder, scratch=request.out.parent)
-    return source, {
+    origin = {
         "data": folder.manifest.name,
         "data_hash": folder.manifest.fingerprint[:20],
         "split": "folder",
@@ -182,6 +188,12 @@ def _read(request: TrainRequest) -> tuple[scale.Source, dict[str, Any]]:
         "split_hash": split_hash(source.split),
         "split_name": "folder",
     }
+    return source, origin, _feature_facts(folder)
+
+
+def _feature_facts(folder: scale.GraphFolder) -> dict[str, Any]:
+    about = folder.manifest.about
+    return {name: about[name] for name in ("feature_names", "encoding") if name in about}
 
 
 def train_on_ranks(request: TrainRequest) -> dict[str, Any] | None:
@@ -189,7 +201,8 @@ def train_on_ranks(request: TrainRequest) -> dict[str, Any] | None:
     on the first rank only.
     """
     with num_threads(request.threads), report_failures(request.state), scale.joined_job() as job:
-        part = scale.open_part(_parts_folder(request, job), job)
+        folder = _parts_folder(request, job)
+        part = scale.open_part(folder, job)
         origin = part.manifest.origin
         spec = request.spec({"data": part.manifest.data, **origin})
         run = f"{spec.key}-{part.manifest.parts}-{part.manifest.method}"
@@ -205,7 +218,8 @@ def train_on_ranks(request: TrainRequest) -> dict[str, Any] | None:
             return None
         arrays = {name: value.numpy() for name, value in maxness.items()}
         facts = training_facts(classifier, scores, arrays) | {"processes": part.manifest.parts}
-        return _finish(request, spec, origin["split_name"], classifier, checkpoint, facts)
+        about = _feature_facts(scale.open_folder(folder))
+        return _finish(request, spec, origin["split_name"], classifier, checkpoint, facts, about)
 
 
 def _parts_folder(request: TrainRequest, job: scale.Job) -> Path:

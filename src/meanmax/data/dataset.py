@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse
@@ -52,19 +52,25 @@ class Dataset:
         x (Tensor or SparseFeatures): Features, :obj:`[num_nodes, num_features]`, float32.
         y (Tensor): One class per node, int64, :obj:`[num_nodes]`, with -1 for a node without
             label; or 0/1 for each of several labels, float32, :obj:`[num_nodes, num_labels]`,
-            with NaN in the rows of nodes without labels.
+            with NaN in the rows of nodes without labels; or a number to be predicted (a regression
+            target), float32, :obj:`[num_nodes]`, with NaN for a node without one.
         edge_index (Tensor): Sources and targets, int64, :obj:`[2, num_edges]`; an undirected edge
             is stored both ways.
         edge_weight (Tensor, optional): Finite weights >= 0, float32, :obj:`[num_edges]`.
-        class_names (tuple): The names of classes, or of labels.
+        class_names (tuple): The names of classes, or of labels; empty for a regression target.
         node_ids (ndarray, optional): The user's identifiers, as strings; :obj:`None` if nodes are
             only numbered.
         graph_ptr (Tensor): The first node of each graph, int64, :obj:`[num_graphs + 1]`.
             (default: one graph of all nodes)
-        split (Split, optional): The split that came with the data.
+        split (Split, optional): The split that came with the data, the first if there are several.
         notes (tuple): Sentences on source, licence and what was done to the data.
         scheme (str, optional): The default scheme of :func:`meanmax.data.splits.make_split` for
             this data set; :obj:`None` to choose one by its properties. (default: :obj:`None`)
+        splits (tuple): All splits that came with the data, if they are several; the scheme
+            :obj:`"given"` takes the one with the number of the seed.
+        feature_names (tuple): The names of the columns of :obj:`x`, if they have any.
+        encoding (dict): How columns of a table became features: the arguments :obj:`one_hot` and
+            :obj:`impute` of :func:`meanmax.data.load` with which other data get the same columns.
     """
 
     name: str
@@ -78,9 +84,14 @@ class Dataset:
     split: Split | None = None
     notes: tuple[str, ...] = ()
     scheme: str | None = None
+    splits: tuple[Split, ...] = ()
+    feature_names: tuple[str, ...] = ()
+    encoding: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        r"""Sets the pointer of a single graph and checks that the sizes agree."""
+        r"""Sets the pointer of a single graph and the first split, and checks that sizes agree."""
+        if self.split is None and self.splits:
+            object.__setattr__(self, "split", self.splits[0])
         if self.graph_ptr.numel() == 0:
             object.__setattr__(self, "graph_ptr", torch.tensor([0, self.num_nodes]))
         got = {
@@ -116,18 +127,28 @@ class Dataset:
 
     @property
     def num_classes(self) -> int:
-        r"""The number of classes, or of labels."""
-        return len(self.class_names)
+        r"""The number of classes, or of labels; 1 for a regression target."""
+        return 1 if self.task == "regression" else len(self.class_names)
 
     @property
-    def task(self) -> Literal["multiclass", "multilabel"]:
-        r"""Whether :obj:`y` holds one class or several labels per node."""
-        return "multiclass" if self.y.dim() == 1 else "multilabel"
+    def task(self) -> Literal["multiclass", "multilabel", "regression"]:
+        r"""Whether :obj:`y` holds one class, several labels or a number to be predicted."""
+        if self.y.dim() > 1:
+            return "multilabel"
+        return "regression" if self.y.is_floating_point() else "multiclass"
 
     @cached_property
     def labelled(self) -> Tensor:
         r"""Which nodes have a label, bool, :obj:`[num_nodes]`."""
-        return self.y >= 0 if self.y.dim() == 1 else ~self.y.isnan().any(dim=1)
+        if self.task == "multiclass":
+            return self.y >= 0
+        return ~self.y.isnan().reshape(self.num_nodes, -1).any(dim=1)
+
+    @property
+    def feature_facts(self) -> dict[str, Any]:
+        r"""The names and the encoding of features, where they exist, as saved with models."""
+        facts = {"feature_names": list(self.feature_names), "encoding": self.encoding}
+        return {name: value for name, value in facts.items() if value}
 
     @property
     def graph_id(self) -> Tensor:
@@ -145,8 +166,8 @@ class Dataset:
 
     def to_data(self, *, sparse: bool = False) -> Data:
         r"""The data set as PyG :obj:`Data` with :obj:`x`, :obj:`y`, :obj:`edge_index` and, where
-        they exist, :obj:`edge_weight`, the masks of the split and the :obj:`batch` vector of
-        several graphs.
+        they exist, :obj:`edge_weight`, the masks of the split (a column for each of several) and
+        the :obj:`batch` vector of several graphs.
 
         Example:
             >>> from meanmax.data import load
@@ -172,7 +193,9 @@ class Dataset:
         if self.split is not None:
             for part in ("train", "val", "test"):
                 no_node = torch.zeros(self.num_nodes, dtype=torch.bool)
-                data[f"{part}_mask"] = no_node.index_fill(0, getattr(self.split, part), True)
+                nodes = [getattr(split, part) for split in self.splits or (self.split,)]
+                masks = [no_node.index_fill(0, index, True) for index in nodes]
+                data[f"{part}_mask"] = torch.stack(masks, dim=1) if self.splits else masks[0]
         if self.num_graphs > 1:
             data.batch = self.graph_id
         return data
@@ -180,13 +203,25 @@ class Dataset:
     def __repr__(self) -> str:
         graphs = f"{self.num_graphs} graphs, " if self.num_graphs > 1 else ""
         weights = "" if self.edge_weight is None else " with weights"
-        classes = "classes" if self.task == "multiclass" else "labels"
         split = "" if self.split is None else f", split '{self.split.name}'"
+        split = f", {len(self.splits)} splits" if self.splits else split
         return (
             f"Dataset({self.name}: {graphs}{self.num_nodes} nodes, {self.edge_index.size(1)} "
-            f"stored edges{weights}, {self.num_features} features, {self.num_classes} {classes}"
-            f"{split})"
+            f"stored edges{weights}, {self.num_features} features, {target_text(self)}{split})"
         )
+
+
+def target_text(dataset: Dataset) -> str:
+    r"""What is to be predicted, in words: the number of classes or labels, or a number.
+
+    Example:
+        >>> from meanmax.data import load
+        >>> target_text(load("karate"))
+        '4 classes'
+    """
+    if dataset.task == "regression":
+        return "a number to predict"
+    return f"{dataset.num_classes} {'classes' if dataset.task == 'multiclass' else 'labels'}"
 
 
 def fingerprint(dataset: Dataset) -> str:
@@ -205,6 +240,8 @@ def fingerprint(dataset: Dataset) -> str:
     if dataset.edge_weight is not None and not bool((dataset.edge_weight == 1).all()):
         parts["weight"] = dataset.edge_weight.numpy()[order]
     y = dataset.y if dataset.y.dim() == 1 else dataset.y.nan_to_num(-1.0).to(torch.int8)
+    if dataset.task == "regression":
+        y = torch.where(y.isnan(), torch.nan, y) + 0.0  # one NaN of many, and -0 becomes 0
     parts |= _feature_parts(dataset.x) | {"y": y.numpy(), "graphs": dataset.graph_ptr.numpy()}
     digest = hashlib.sha256(b"meanmax data 1\n")
     for name, array in parts.items():
@@ -239,13 +276,13 @@ class Statistics:
     edges: int  # between two nodes, parallel ones once; each direction if the graph is directed
     self_loops: int  # edges from a node to itself, not among the edges
     features: int
-    classes: int  # or labels
+    classes: int  # or labels; 1 for a regression target
     graphs: int
     labelled: int  # nodes with a label
     mean_degree: float  # neighbours (in a directed graph: sources), the node itself left out
     max_degree: int
     # The share of edges between labelled nodes whose ends have the same class; None for several
-    # labels per node, or if there is no such edge.
+    # labels per node, for a regression target, or if there is no such edge.
     homophily: float | None
     components: int  # connected, directions ignored
     isolated: int  # nodes without any edge to or from another node
@@ -282,10 +319,26 @@ def statistics(dataset: Dataset) -> Statistics:
 
 
 def _homophily(dataset: Dataset, links: scipy.sparse.csr_array) -> float | None:
-    if dataset.task == "multilabel":
+    if dataset.task != "multiclass":
         return None
     label = dataset.y.numpy()
     ends = links.tocoo()
     source, target = label[ends.row], label[ends.col]
     known = (source >= 0) & (target >= 0)
     return float((source == target)[known].mean()) if known.any() else None
+
+
+def class_sizes(dataset: Dataset) -> dict[str, int]:
+    r"""The number of labelled nodes of each class, or with each label; empty for a regression
+    target.
+
+    Example:
+        >>> from meanmax.data import load
+        >>> list(class_sizes(load("karate")).values())
+        [13, 12, 4, 5]
+    """
+    y, size = dataset.y[dataset.labelled], dataset.num_classes
+    if dataset.task == "regression":
+        return {}
+    counts = torch.bincount(y, minlength=size) if dataset.task == "multiclass" else y.sum(dim=0)
+    return {name: int(found) for name, found in zip(dataset.class_names, counts, strict=True)}

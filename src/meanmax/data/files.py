@@ -96,8 +96,13 @@ def read_npy(content: bytes, what: str) -> np.ndarray:
         if version not in header:
             raise DataError(f"'{what}' is an npy file of unknown version {version}")
         shape, fortran, dtype = header[version](stream)
+        if dtype.kind == "O":
+            raise DataError(
+                f"'{what}' holds Python objects, which are never loaded: convert it with "
+                f"np.asarray(values.tolist(), float) and save it again with np.savez"
+            )
         if dtype.kind not in "biufUS" or dtype.itemsize == 0:
-            raise DataError(f"'{what}' must hold numbers or text, no Python objects (got {dtype})")
+            raise DataError(f"'{what}' must hold numbers or text (got {dtype})")
         data = content[stream.tell() :]
         if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(data):
             raise DataError(f"'{what}' holds {len(data)} bytes, which does not fit its shape")

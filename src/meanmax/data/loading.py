@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,7 +20,11 @@ from meanmax.data.fetch.catalog import CATALOG, is_name, unknown_name
 from meanmax.data.fetch.sources import contents
 from meanmax.data.files import DataError, Progress
 from meanmax.data.matrices import standardise, undirected
-from meanmax.data.readers import read_own
+from meanmax.data.readers import read_object, read_own
+from meanmax.data.readers.features import Impute, OneHot
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data, InMemoryDataset
 
 _READERS = {
     **dict.fromkeys(("cora", "citeseer", "pubmed"), read_citation),
@@ -30,11 +35,13 @@ NEIGHBOURS = 10
 
 
 def load(
-    name_or_path: str | PathLike[str],
+    name_or_path: str | PathLike[str] | Data | InMemoryDataset,
     *,
     data_dir: str | PathLike[str] | None = None,
     download: bool = True,
     directed: bool = False,
+    one_hot: OneHot = (),
+    impute: Impute = None,
     progress: Progress | None = None,
 ) -> Dataset:
     r"""Loads a data set of the catalogue by its name, or your own graph by its path.
@@ -47,28 +54,44 @@ def load(
         torch.Size([2, 600])
 
     Args:
-        name_or_path (str or PathLike): A name of :obj:`CATALOG`; :obj:`sbm:` with options of
-            :func:`~meanmax.data.benchmarks.sbm.sbm`; or the file or folder of your own graph.
-            Text that is a name is never taken for a path: write :obj:`./cora` for a folder of that
-            name.
+        name_or_path (str, PathLike or Data): A name of :obj:`CATALOG`; :obj:`sbm:` with options of
+            :func:`~meanmax.data.benchmarks.sbm.sbm`; the file or folder of your own graph; or
+            PyG's :obj:`Data` or :obj:`InMemoryDataset` of one graph. Text that is a name is never
+            taken for a path: write :obj:`./cora` for a folder of that name.
         data_dir (str or PathLike, optional): A folder to search first, and to write downloads to.
             (default: :obj:`None`)
         download (bool, optional): Whether missing files may be downloaded.
             (default: :obj:`True`)
         directed (bool, optional): Whether the edges of your own graph keep their direction;
             otherwise each is stored both ways. (default: :obj:`False`)
+        one_hot (sequence or mapping, optional): Columns of categories in the table of your own
+            nodes. Each becomes a feature of 0 and 1 for each of its categories, sorted, or for
+            those that a mapping names. (default: none)
+        impute (str or mapping, optional): What missing features of your own nodes are filled with:
+            the :obj:`"mean"` or :obj:`"median"` of the other values in the column, over all nodes;
+            :obj:`"zero"`; or the value of each column by its name. The attribute
+            :obj:`Dataset.encoding` holds the mappings, so that
+            :obj:`load(other, **dataset.encoding)` has the same features. (default: :obj:`None`)
         progress (callable, optional): Called with a name, bytes done and bytes in total.
             (default: :obj:`None`)
     """
+    encoding: dict[str, Any] = {"one_hot": one_hot, "impute": impute}
+    if not isinstance(name_or_path, str | PathLike):
+        return read_object(name_or_path, directed=directed, **encoding)
     name = os.fspath(name_or_path)
     kind, _, options = name.partition(":")
     if not isinstance(name_or_path, str) or not is_name(name):
         like_path = os.path.exists(name) or {os.sep, "/"} & set(name) or os.path.splitext(name)[1]
         if isinstance(name_or_path, str) and not like_path:
             raise DataError(unknown_name(name))
-        return read_own(name_or_path, directed=directed, progress=progress)
+        return read_own(name_or_path, directed=directed, progress=progress, **encoding)
     if directed:
         raise DataError(f"'directed' is for graphs of your own; '{kind}' is undirected")
+    if one_hot or impute is not None:
+        raise DataError(
+            f"'one_hot' and 'impute' are for graphs of your own; '{kind}' has numbers only, and "
+            f"all of them"
+        )
     if kind == "sbm":
         return sbm_from_options(options)
     if CATALOG[name].kind == "embedded":

@@ -16,12 +16,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from meanmax.data.dataset import Dataset, Split
 from meanmax.data.files import DataError, read_npz, refusing
 from meanmax.names import SPLIT_SCHEMES
 
 _PARTS = ("train", "val", "test")
+CITATION_VAL, CITATION_TEST = 500, 1000
 PART_OF_WORD = {
     **dict.fromkeys(("", "-1"), -1),
     **dict.fromkeys(("train", "training", "0"), 0),
@@ -31,7 +33,9 @@ PART_OF_WORD = {
 r"""The part of a split for each word in files, in lower case; -1 for none."""
 
 
-def make_split(dataset: Dataset, scheme: str | None = None, seed: int = 0) -> Split:
+def make_split(
+    dataset: Dataset, scheme: str | None = None, seed: int = 0, *, pool: Tensor | None = None
+) -> Split:
     r"""Splits the labelled nodes. Nodes without label are in no part.
 
     Example:
@@ -44,23 +48,111 @@ def make_split(dataset: Dataset, scheme: str | None = None, seed: int = 0) -> Sp
         scheme (str, optional): A key of :obj:`SPLIT_SCHEMES`, or :obj:`file:` and a path. If
             :obj:`None`, the data set's own scheme; else :obj:`inductive` for several graphs, so
             that a split that came with them must keep each whole; else the split that came with
-            the data; :obj:`random` for several labels per node and :obj:`balanced` otherwise.
-            (default: :obj:`None`)
-        seed (int): The seed, or the row of a split file. (default: 0)
+            the data; :obj:`balanced` for classes, and :obj:`random` for several labels per node and
+            for a regression target. (default: :obj:`None`)
+        seed (int): The seed, or the number of one of several given splits, or the row of a split
+            file. (default: 0)
+        pool (Tensor, optional): The nodes of :func:`development_pool`: training and validation
+            nodes are drawn from them, and test nodes from all others. (default: :obj:`None`)
     """
+    _check(dataset, seed)
+    wanted = default_scheme(dataset) if scheme is None else scheme
+    if pool is not None:
+        _check_pooled(wanted)
+        index = np.asarray(pool)
+        if index.dtype.kind not in "iu" or index.ndim != 1 or not index.size:
+            raise DataError("'pool' must be the node numbers that 'development_pool' returns")
+        if index.min() < 0 or index.max() >= dataset.num_nodes:
+            raise DataError(
+                f"'pool' must hold nodes from 0 to {dataset.num_nodes - 1} "
+                f"(got {index.min()} to {index.max()})"
+            )
+        inside = np.zeros(dataset.num_nodes, bool)
+        inside[index] = True
+        parts = _POOLED[wanted](dataset, int(seed), inside)
+        return checked_split(dataset, parts[:3], f"{wanted}, pool, seed {int(seed)}")
+    if wanted.startswith("file:"):
+        return read_split_file(dataset, wanted.removeprefix("file:"), int(seed))
+    if wanted not in _DRAW and wanted not in _POOLED:
+        raise DataError(f"'scheme' must be one of {', '.join(SPLIT_SCHEMES)} (got {wanted!r})")
+    if wanted in _POOLED:
+        drawn: Split | list[np.ndarray] = _POOLED[wanted](dataset, int(seed), None)[:3]
+    else:
+        drawn = _DRAW[wanted](dataset, int(seed))
+    if isinstance(drawn, Split):
+        return drawn
+    return checked_split(dataset, drawn, f"{wanted}, seed {int(seed)}")
+
+
+def development_pool(dataset: Dataset, scheme: str | None = None, seed: int = 0) -> Tensor:
+    r"""Draws the nodes that training and validation nodes of all splits come from, so that no test
+    node of one split has been used to choose settings on another; see the argument :obj:`pool` of
+    :func:`make_split`.
+
+    The pool holds half of each class (of all labelled nodes if there are several labels per node
+    or a regression target), and at least the training and validation nodes that the scheme takes.
+    At least one node of each class is left to test.
+
+    Example:
+        >>> from meanmax.data import load
+        >>> club = load("karate")
+        >>> pool = development_pool(club)
+        >>> make_split(club, seed=3, pool=pool)
+        Split(balanced, pool, seed 3: 8 train, 8 val, 18 test)
+
+    Args:
+        dataset (Dataset): The data.
+        scheme (str, optional): :obj:`citation`, :obj:`amazon`, :obj:`balanced` or :obj:`random`.
+            (default: the one that fits)
+        seed (int): The seed of the pool, which has nothing to do with those of splits. (default: 0)
+    """
+    _check(dataset, seed)
+    wanted = default_scheme(dataset) if scheme is None else scheme
+    _check_pooled(wanted)
+    nodes = _shuffled(dataset, (int(seed), 1))
+    if dataset.task != "multiclass":
+        if wanted != "random":
+            _check_classes(dataset)
+        return torch.from_numpy(np.sort(nodes[: nodes.size // 2]))
+    label, inside = dataset.y.numpy()[nodes], np.zeros(nodes.size, bool)
+    spare, train = inside.copy(), 0
+    for number, name in enumerate(dataset.class_names):
+        own = np.flatnonzero(label == number)
+        if own.size < 3 and (own.size or wanted != "random"):
+            raise DataError(
+                f"class '{name}' of '{dataset.name}' has {own.size} labelled "
+                f"node{'' if own.size == 1 else 's'}, and a development pool needs three of each "
+                f"class, to train, validate and test; label more, or merge classes"
+            )
+        sizes = (0, 0) if wanted == "random" else _class_counts(dataset, name, own.size, wanted)
+        half = max(own.size // 2, sum(sizes))
+        inside[own[:half]], spare[own[half:-1]] = True, True  # the last one is left to test
+        train += sizes[0]
+    if wanted == "citation":  # validation nodes are of any class
+        missing = max(0, train + CITATION_VAL - np.count_nonzero(inside))
+        inside[np.flatnonzero(spare)[:missing]] = True
+    return torch.from_numpy(np.sort(nodes[inside]))
+
+
+def _check(dataset: Dataset, seed: int) -> None:
     if not isinstance(seed, int | np.integer) or seed < 0:
         raise DataError(f"'seed' must be a whole number from 0 on (got {seed!r})")
     if not bool(dataset.labelled.any()):
         raise DataError(f"no node of '{dataset.name}' has a label: label some to learn from")
-    wanted = default_scheme(dataset) if scheme is None else scheme
-    if wanted.startswith("file:"):
-        return read_split_file(dataset, wanted.removeprefix("file:"), int(seed))
-    if wanted not in _DRAW:
-        raise DataError(f"'scheme' must be one of {', '.join(SPLIT_SCHEMES)} (got {wanted!r})")
-    drawn = _DRAW[wanted](dataset, int(seed))
-    if isinstance(drawn, Split):
-        return drawn
-    return checked_split(dataset, drawn, f"{wanted}, seed {int(seed)}")
+
+
+def _check_pooled(scheme: str) -> None:
+    if scheme not in _POOLED:
+        raise DataError(
+            f"'scheme' must be one of {', '.join(_POOLED)} with a development pool (got {scheme!r})"
+        )
+
+
+def _check_classes(dataset: Dataset) -> None:
+    if dataset.task == "multilabel":
+        raise DataError(f"'{dataset.name}' has several labels per node: use 'random'")
+    if dataset.task == "regression":
+        raise DataError(f"the target of '{dataset.name}' is a number, not a class: use 'random'")
 
 
 def default_scheme(dataset: Dataset) -> str:
@@ -71,7 +163,7 @@ def default_scheme(dataset: Dataset) -> str:
         return "inductive"  # a given split is taken, if it keeps graphs whole
     if dataset.split is not None:
         return "given"
-    return "random" if dataset.task == "multilabel" else "balanced"
+    return "balanced" if dataset.task == "multiclass" else "random"
 
 
 def checked_split(dataset: Dataset, parts: Sequence[np.ndarray], name: str) -> Split:
@@ -97,31 +189,45 @@ def checked_split(dataset: Dataset, parts: Sequence[np.ndarray], name: str) -> S
     return Split(train, val, test, name)
 
 
-def node_keys(size: int, seed: int) -> np.ndarray:
+def node_keys(size: int, seed: int | tuple[int, ...]) -> np.ndarray:
     r"""A random key for each of :obj:`size` items, uint64."""
     return np.asarray(np.random.PCG64(seed).random_raw(size))
 
 
-def _citation(dataset: Dataset, seed: int) -> list[np.ndarray]:
-    train, _, rest = _take_by_class(dataset, seed, 20, 0)
-    if rest.size < 1500:
+# Schemes that can draw from a development pool take which nodes are in it, or None without one.
+def _citation(dataset: Dataset, seed: int, inside: np.ndarray | None) -> list[np.ndarray]:
+    train, _, rest, unused = _take_by_class(dataset, seed, inside, scheme="citation")
+    if inside is not None:
+        if unused.size < CITATION_VAL or rest.size < CITATION_TEST:
+            raise DataError(
+                f"scheme 'citation' needs {CITATION_VAL} labelled nodes of the pool besides the "
+                f"training nodes and {CITATION_TEST} outside it (got {unused.size} and {rest.size} "
+                f"in '{dataset.name}'); use 'balanced'"
+            )
+        return [train, unused[:CITATION_VAL], rest[:CITATION_TEST]]
+    needed = CITATION_VAL + CITATION_TEST
+    if rest.size < needed:
         raise DataError(
-            f"scheme 'citation' needs 1500 labelled nodes besides the training nodes "
+            f"scheme 'citation' needs {needed} labelled nodes besides the training nodes "
             f"(got {rest.size} in '{dataset.name}'); use 'balanced'"
         )
-    return [train, rest[:500], rest[500:1500]]
+    return [train, rest[:CITATION_VAL], rest[CITATION_VAL:needed]]
 
 
-def _random(dataset: Dataset, seed: int) -> list[np.ndarray]:
+def _random(dataset: Dataset, seed: int, inside: np.ndarray | None) -> list[np.ndarray]:
     nodes = _shuffled(dataset, seed)
     if nodes.size < 5:
         raise DataError(f"scheme 'random' needs 5 labelled nodes (got {nodes.size})")
-    return np.split(nodes, [nodes.size * 6 // 10, nodes.size * 8 // 10])
+    if inside is None:
+        return np.split(nodes, [nodes.size * 6 // 10, nodes.size * 8 // 10])
+    pool = nodes[inside[nodes]]
+    return [*np.split(pool, [pool.size * 3 // 4]), nodes[~inside[nodes]]]
 
 
 def _inductive(dataset: Dataset, seed: int) -> Split | list[np.ndarray]:
-    graph, count, given = dataset.graph_id.numpy(), dataset.num_graphs, dataset.split
-    if given is not None:
+    graph, count = dataset.graph_id.numpy(), dataset.num_graphs
+    if dataset.split is not None:
+        given = _given(dataset, seed)
         parts = [np.unique(graph[part.numpy()]) for part in (given.train, given.val, given.test)]
         divided = np.flatnonzero(np.bincount(np.concatenate(parts)) > 1)
         if divided.size:
@@ -150,44 +256,64 @@ def _public(dataset: Dataset, seed: int) -> Split:
 def _given(dataset: Dataset, seed: int) -> Split:
     if dataset.split is None:
         raise DataError(f"'{dataset.name}' came without a split; use {', '.join(SPLIT_SCHEMES)}")
-    return dataset.split
+    if dataset.splits and seed >= len(dataset.splits):
+        raise DataError(
+            f"'{dataset.name}' came with {len(dataset.splits)} splits, seeds 0 to "
+            f"{len(dataset.splits) - 1} (got seed {seed})"
+        )
+    return dataset.splits[seed] if dataset.splits else dataset.split
 
 
-def _shuffled(dataset: Dataset, seed: int) -> np.ndarray:
+def _shuffled(dataset: Dataset, seed: int | tuple[int, ...]) -> np.ndarray:
     order = np.argsort(node_keys(dataset.num_nodes, seed), kind="stable")
     return np.asarray(order[dataset.labelled.numpy()[order]])
 
 
 def _take_by_class(
-    dataset: Dataset, seed: int, train: int, val: int, *, capped: bool = False
+    dataset: Dataset, seed: int, inside: np.ndarray | None, *, scheme: str
 ) -> list[np.ndarray]:
-    """A number of training and validation nodes of each class, `capped` at 30 %, and the others."""
-    if dataset.task == "multilabel":
-        raise DataError(f"'{dataset.name}' has several labels per node: use 'random'")
+    """Training and validation nodes of each class, the others, and those of the pool not used."""
+    _check_classes(dataset)
     nodes = _shuffled(dataset, seed)
     label = dataset.y.numpy()[nodes]
-    part = np.full(nodes.size, 2)
+    pooled = np.ones(nodes.size, bool) if inside is None else inside[nodes]
+    part = np.where(pooled & (inside is not None), 3, 2)
     for number, name in enumerate(dataset.class_names):
-        own = np.flatnonzero(label == number)
-        most = max(1, own.size * 3 // 10) if capped else max(train, val)
-        first, second = min(train, most), min(val, most)
-        if own.size < first + second + 1:
-            needed = f"{first} to train" + (f" and {second} to validate" if second else "")
-            balanced = "'balanced' (3 per class) or " if own.size >= 3 else ""
+        of_class = label == number
+        first, second = _class_counts(dataset, name, int(of_class.sum()), scheme)
+        own = np.flatnonzero(of_class & pooled)
+        if own.size < first + second:
             raise DataError(
-                f"class '{name}' of '{dataset.name}' has {own.size} labelled "
-                f"node{'' if own.size == 1 else 's'}, too few for {needed} and one to test; label "
-                f"more, merge classes, or use the scheme {balanced}'random'"
+                f"'pool' has {own.size} nodes of class '{name}', too few for {first} to train and "
+                f"{second} to validate; draw it with 'development_pool' for scheme '{scheme}'"
             )
         part[own[:first]], part[own[first : first + second]] = 0, 1
-    return [nodes[part == number] for number in range(3)]
+    return [nodes[part == number] for number in range(4)]
 
 
-_DRAW: dict[str, Callable[[Dataset, int], Split | list[np.ndarray]]] = {
+def _class_counts(dataset: Dataset, name: str, size: int, scheme: str) -> tuple[int, int]:
+    """How many nodes of a class of this size train and validate; one more is needed to test."""
+    train, val = 20, 0 if scheme == "citation" else 30
+    most = max(1, size * 3 // 10) if scheme == "balanced" else max(train, val)
+    first, second = min(train, most), min(val, most)
+    if size < first + second + 1:
+        needed = f"{first} to train" + (f" and {second} to validate" if second else "")
+        balanced = "'balanced' (3 per class) or " if size >= 3 else ""
+        raise DataError(
+            f"class '{name}' of '{dataset.name}' has {size} labelled "
+            f"node{'' if size == 1 else 's'}, too few for {needed} and one to test; label "
+            f"more, merge classes, or use the scheme {balanced}'random'"
+        )
+    return first, second
+
+
+_POOLED: dict[str, Callable[[Dataset, int, np.ndarray | None], list[np.ndarray]]] = {
     "citation": _citation,
-    "amazon": partial(_take_by_class, train=20, val=30),
-    "balanced": partial(_take_by_class, train=20, val=30, capped=True),
+    "amazon": partial(_take_by_class, scheme="amazon"),
+    "balanced": partial(_take_by_class, scheme="balanced"),
     "random": _random,
+}
+_DRAW: dict[str, Callable[[Dataset, int], Split | list[np.ndarray]]] = {
     "inductive": _inductive,
     "public": _public,
     "given": _given,

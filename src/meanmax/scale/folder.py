@@ -365,7 +365,7 @@ def write_folder(
             num_features=source.num_features,
             class_names=source.class_names,
             multilabel=source.y.dim() == 2,
-            about={"notes": list(source.notes)},
+            about={"notes": list(source.notes), **source.feature_facts},
         )
     manifest.about.update(about or {})
     split = source.split if split is None else split

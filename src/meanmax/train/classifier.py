@@ -149,9 +149,9 @@ class NodeClassifier(NodeEstimator):
     def fit(
         self,
         graph: Any,
-        x: Any,
-        y: Any,
-        train_mask: Any,
+        x: Any = None,
+        y: Any = None,
+        train_mask: Any = None,
         val_mask: Any = None,
         *,
         class_names: Sequence[str] | None = None,
@@ -164,6 +164,10 @@ class NodeClassifier(NodeEstimator):
 
         In a batch of several graphs of which none holds both training and validation nodes, only
         the graphs of training nodes are seen in training, :obj:`batch_graphs` at a time.
+
+        One object may hold everything: :obj:`fit(data)` takes features, labels and the two masks
+        from PyG's :obj:`Data`, from PyG's data set of one graph or from a
+        :class:`meanmax.data.Dataset`; of several splits it takes the first.
 
         Args:
             graph (Graph, Tensor, Data, sparse matrix or networkx.Graph): The graph, or a batch.
@@ -181,31 +185,31 @@ class NodeClassifier(NodeEstimator):
             checkpoint (Checkpoint, optional): The file that keeps the state of training. If it
                 exists, training resumes from it. It is not removed. (default: :obj:`None`)
         """
+        given = inputs.completed(graph, x, y, train_mask, val_mask)
+        class_names = given.class_names if class_names is None else class_names
 
         def read_targets(train: Tensor, num_nodes: int) -> inputs.Targets:
-            return inputs.as_targets(y, train, num_nodes, class_names)
+            return inputs.as_targets(given.y, train, num_nodes, class_names)
 
         names = None if class_names is None else tuple(map(str, class_names))
         return self._fit(
-            graph,
-            x,
-            train_mask,
-            val_mask,
+            given,
             read_targets,
             class_names=names,
             on_epoch=on_epoch,
             checkpoint=checkpoint,
         )
 
-    def predict_proba(self, graph: Any, x: Any) -> np.ndarray:
+    def predict_proba(self, graph: Any, x: Any = None) -> np.ndarray:
         r"""The probability of every class, or of every label, :obj:`[num_nodes, num_classes]`, on
-        the graph trained on or another one; both arguments are as in :meth:`fit`.
+        the graph trained on or another one; the arguments are as in :meth:`fit`, also of the
+        methods below.
         """
         out = self._output(graph, x)
         chance: Tensor = out.sigmoid() if self.multilabel_ else out.softmax(dim=1)
         return chance.numpy()
 
-    def predict(self, graph: Any, x: Any) -> np.ndarray:
+    def predict(self, graph: Any, x: Any = None) -> np.ndarray:
         r"""The class of every node, :obj:`[num_nodes]`, or 0/1 for every label,
         :obj:`[num_nodes, num_labels]`.
         """
@@ -215,12 +219,15 @@ class NodeClassifier(NodeEstimator):
         found: np.ndarray = self.classes_[chance.argmax(axis=1)]
         return found
 
-    def score(self, graph: Any, x: Any, y: Any, mask: Any = None) -> float:
+    def score(self, graph: Any, x: Any = None, y: Any = None, mask: Any = None) -> float:
         r"""The metric, by default the accuracy, or micro-F1 for several labels, on the nodes of a
-        mask. NaN if it is not defined for them, such as ROC AUC for nodes of one class.
+        mask; :obj:`score(data)` takes everything from one object, and its test nodes. NaN if it is
+        not defined for them, such as ROC AUC for nodes of one class.
         """
-        out = self._output(graph, x)
-        true, missing = inputs.as_labels(y, len(out))
+        given = inputs.completed(graph, x, y, test=mask)
+        mask = inputs.needed(given.test, "mask") if x is None and y is None else mask
+        out = self._output(given.graph, given.x)
+        true, missing = inputs.as_labels(given.y, len(out))
         index = torch.arange(len(out))
         if mask is not None:
             index = inputs.as_index(mask, len(out), "mask")

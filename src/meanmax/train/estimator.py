@@ -146,10 +146,7 @@ class NodeEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _fit(
         self,
-        graph: Any,
-        x: Any,
-        train_mask: Any,
-        val_mask: Any,
+        given: inputs.Given,
         read_targets: Callable[[Tensor, int], inputs.Targets],
         *,
         class_names: tuple[str, ...] | None = None,
@@ -161,8 +158,9 @@ class NodeEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """
         settings = self.settings()
         settings.make_schedule()  # its errors come first
-        x = inputs.as_features(x)
-        graph = inputs.as_graph(graph, x.size(0))
+        train_mask, val_mask = inputs.needed(given.train, "train_mask"), given.val
+        x = inputs.as_features(given.x)
+        graph = inputs.as_graph(given.graph, x.size(0))
         train_nodes = inputs.as_index(train_mask, x.size(0), "train_mask")
         targets = read_targets(train_nodes, x.size(0))
         nodes = targets.nodes(train_nodes, "train_mask")
@@ -212,11 +210,11 @@ class NodeEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.fitted_params_, self.about_ = params, {}
         return self
 
-    def embed(self, graph: Any, x: Any) -> np.ndarray:
+    def embed(self, graph: Any, x: Any = None) -> np.ndarray:
         r"""The last hidden embedding of every node, :obj:`[num_nodes, hidden]`."""
         return self.model_.embed(*self._inputs(graph, x)).numpy()
 
-    def maxness(self, graph: Any, x: Any) -> dict[str, np.ndarray]:
+    def maxness(self, graph: Any, x: Any = None) -> dict[str, np.ndarray]:
         r"""Where the aggregation of each layer lies between mean (0) and max (1) on a graph, per
         channel; see :func:`meanmax.maxness`. Empty for models of PyTorch Geometric.
         """
@@ -312,7 +310,8 @@ class NodeEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _inputs(self, graph: Any, x: Any) -> tuple[Features, Graph]:
         self._check_fitted()
-        x = inputs.as_features(x)
+        given = inputs.completed(graph, x, None)
+        graph, x = given.graph, inputs.as_features(given.x)
         graph = inputs.as_graph(graph, x.size(0))
         if x.size(1) != self.n_features_in_:
             raise ValueError(

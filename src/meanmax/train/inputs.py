@@ -4,17 +4,70 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.data import Dataset as PyGDataset
 
+from meanmax.data.dataset import Dataset
+from meanmax.data.readers.arrays import one_graph
 from meanmax.graph import Graph, SparseFeatures
 from meanmax.nn.linear import Features
 from meanmax.train.problem import LabeledNodes
+
+
+class Given(NamedTuple):
+    r"""What one object holds; a part of the split that it lacks is :obj:`None`."""
+
+    graph: Any
+    x: Any
+    y: Any
+    train: Any
+    val: Any
+    test: Any
+    class_names: tuple[str, ...] | None
+
+
+def unpacked(data: Any) -> Given | None:
+    r"""The graph, features, labels and split (the first, if there are several) of a
+    :class:`~meanmax.data.Dataset`, of PyG's :obj:`Data`, or of PyG's data set of one graph;
+    :obj:`None` for anything else.
+    """
+    if isinstance(data, Dataset):
+        split = data.split
+        parts = (None,) * 3 if split is None else (split.train, split.val, split.test)
+        train, val, test = (None if nodes is None or not len(nodes) else nodes for nodes in parts)
+        names = class_names_of(data.class_names, data.y.dim())
+        return Given(data.graph(), data.x, data.y, train, val, test, names or None)
+    if not isinstance(data, Data | PyGDataset):
+        return None
+    data, _ = one_graph(data)
+    masks = (getattr(data, f"{part}_mask", None) for part in ("train", "val", "test"))
+    train, val, test = (m[:, 0] if m is not None and m.dim() == 2 else m for m in masks)
+    return Given(data, data.x, data.y, train, val, test, None)
+
+
+def completed(
+    graph: Any, x: Any, y: Any, train: Any = None, val: Any = None, test: Any = None
+) -> Given:
+    r"""The arguments, with what is not given taken from the first one if it holds everything."""
+    found = unpacked(graph) if x is None and y is None else None
+    if found is None:
+        return Given(graph, x, y, train, val, test, None)
+    if train is not None:
+        found = found._replace(train=train, val=val)
+    return found if test is None else found._replace(test=test)
+
+
+def needed(nodes: Any, name: str) -> Any:
+    r"""The nodes, if there are any; raises a :class:`ValueError` otherwise."""
+    if nodes is None:
+        raise ValueError(f"the data hold no '{name}': pass {name}=, a mask or a list of nodes")
+    return nodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +176,8 @@ def as_labels(y: Any, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     if np.issubdtype(values.dtype, np.floating):
         missing = np.isnan(values) | (values < 0)
         whole = np.where(missing, -1, values)
-        if not (np.isfinite(whole).all() and (whole == np.round(whole)).all()):
+        present = values[~np.isnan(values)]
+        if not (np.isfinite(whole).all() and (present == np.round(present)).all()):
             raise ValueError(
                 "'y' must hold classes, not measurements (got numbers that are not whole)"
             )

@@ -66,9 +66,9 @@ class NodeRegressor(RegressorMixin, NodeEstimator):  # type: ignore[misc]
     def fit(
         self,
         graph: Any,
-        x: Any,
-        y: Any,
-        train_mask: Any,
+        x: Any = None,
+        y: Any = None,
+        train_mask: Any = None,
         val_mask: Any = None,
         *,
         on_epoch: OnEpoch | None = None,
@@ -84,35 +84,36 @@ class NodeRegressor(RegressorMixin, NodeEstimator):  # type: ignore[misc]
                 two masks are read.
         """
 
+        given = inputs.completed(graph, x, y, train_mask, val_mask)
+
         def read_targets(train: Tensor, num_nodes: int) -> inputs.Targets:
-            return inputs.as_numbers(y, num_nodes)
+            return inputs.as_numbers(given.y, num_nodes)
 
         return self._fit(
-            graph,
-            x,
-            train_mask,
-            val_mask,
+            given,
             read_targets,
             on_epoch=on_epoch,
             checkpoint=checkpoint,
         )
 
-    def predict(self, graph: Any, x: Any) -> np.ndarray:
+    def predict(self, graph: Any, x: Any = None) -> np.ndarray:
         r"""The number of every node, :obj:`[num_nodes]`, on the graph trained on or another one;
         both arguments are as in :meth:`fit`.
         """
         out = self._output(graph, x)[:, 0].double()
         return (out * self.target_scale_ + self.target_mean_).numpy()
 
-    def score(self, graph: Any, x: Any, y: Any, mask: Any = None) -> float:
+    def score(self, graph: Any, x: Any = None, y: Any = None, mask: Any = None) -> float:
         r"""The metric, by default :math:`R^2`, on the nodes of a mask. NaN if it is not defined for
         them, such as :math:`R^2` for nodes with the same number.
         """
-        found = self.predict(graph, x)
+        given = inputs.completed(graph, x, y, test=mask)
+        mask = inputs.needed(given.test, "mask") if x is None and y is None else mask
+        found = self.predict(given.graph, given.x)
         index = torch.arange(len(found))
         if mask is not None:
             index = inputs.as_index(mask, len(found), "mask")
-        nodes = inputs.as_numbers(y, len(found)).nodes(index, "mask")
+        nodes = inputs.as_numbers(given.y, len(found)).nodes(index, "mask")
         return compute(self.metric_, found[index.numpy()], nodes.target, "regression")
 
     def _keep_target(self, data: TrainingData) -> None:

@@ -166,3 +166,52 @@ def assert_message(result, *parts):
     assert "Traceback" not in result.output
     text = " ".join(result.stderr.split())
     assert all(part in text for part in parts), text
+
+
+def table_rows(result):
+    """The cells of all rows of printed tables."""
+    assert result.exit_code == 0, result.output
+    lines = [line for line in result.stdout.splitlines() if line.startswith("│")]
+    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines]
+
+
+def test_show_prints_the_sizes_of_classes(folder):
+    rows = table_rows(invoke("show", folder))
+    assert ["x", "2", "66.7 %"] in rows and ["y", "1", "33.3 %"] in rows
+    assert json.loads(invoke("show", folder, "--json").stdout)["class_sizes"] == {"x": 2, "y": 1}
+
+
+def test_show_prints_the_largest_and_smallest_of_many_classes(tmp_path):
+    labels = np.repeat(np.arange(40), np.arange(40, 0, -1))
+    arrays = {"edges": np.array([[0, 1]]), "features": np.ones((labels.size, 1)), "labels": labels}
+    np.savez(tmp_path / "many.npz", **arrays)
+    names = [row[0] for row in table_rows(invoke("show", tmp_path / "many.npz")) if len(row) == 3]
+    assert names == [*map(str, range(8)), "… 24 more", *map(str, range(32, 40))]
+
+
+def test_show_describes_a_target(folder):
+    (folder / "nodes.csv").write_text("id,f,label\na,1,1.5\nb,2,4\nc,3,\n")
+    rows = dict(table_rows(invoke("show", folder)))
+    found = [rows[f"{which} target"] for which in ("smallest", "mean", "largest")]
+    assert (found, rows["standard deviation"]) == (["1.5", "2.75", "4"], "1.25")
+    assert rows["labelled nodes"] == "2" and not {"classes", "homophily"} & set(rows)
+    assert "3 nodes, 1 feature, a number to predict" in invoke("check", folder).stdout
+    assert json.loads(invoke("show", folder, "--json").stdout)["task"] == "regression"
+
+
+def test_show_counts_given_splits(tmp_path):
+    masks = dict.fromkeys(("train_masks", "val_masks", "test_masks"), np.zeros((3, 4), bool))
+    masks["train_masks"] = np.ones((3, 4), bool)
+    arrays = {"node_features": np.ones((4, 1)), "node_labels": np.array([0, 1, 0, 1])}
+    np.savez(tmp_path / "g.npz", edges=np.array([[0, 1]]), **arrays, **masks)
+    assert ["given splits", "3"] in table_rows(invoke("show", tmp_path / "g.npz"))
+
+
+def test_categories_and_gaps(folder):
+    (folder / "nodes.csv").write_text("id,f,kind,label\na,1,u,x\nb,,v,y\nc,3,u,x\n")
+    result = invoke("check", folder)
+    assert result.exit_code == 1
+    assert "--one-hot kind" in result.stdout and "--impute mean" in result.stdout
+    asked = ("--one-hot", "kind", "--impute", "mean")
+    assert "3 nodes, 3 features, 2 classes" in invoke("check", folder, *asked).stdout
+    assert ["features", "3"] in table_rows(invoke("show", folder, *asked))

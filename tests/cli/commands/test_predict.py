@@ -214,3 +214,69 @@ def test_a_full_disk_leaves_nothing_half_written(club, tmp_path, monkeypatch):
     assert_message(invoke(*args), "No space left on device")
     assert (tmp_path / "a.parquet").read_text() == "precious"
     assert list(tmp_path.iterdir()) == [tmp_path / "a.parquet"]
+
+
+KINDS = ("red", "green", "blue")
+
+
+def write_colours(folder, kinds, *, label=True, head="id,colour,size"):
+    """Colours decide the class; every fifth size is missing."""
+    folder.mkdir()
+    lines = [head + (",label" if label else "")]
+    for node, kind in enumerate(kinds):
+        name = f",{'warm' if kind == 'red' else 'cold'}" if label else ""
+        lines.append(f"{node},{kind},{'' if node % 5 == 0 else node % 3}{name}")
+    (folder / "nodes.csv").write_text("\n".join(lines) + "\n")
+    edges = [f"{node},{(node + 1) % len(kinds)}" for node in range(len(kinds))]
+    (folder / "edges.csv").write_text("source,target\n" + "\n".join(edges) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["whole", "batches", "folder"])
+def test_categories_and_imputed_values_are_those_of_the_training(kind, tmp_path):
+    folder = write_colours(tmp_path / "colours", [KINDS[node % 3] for node in range(30)])
+    model, out = tmp_path / "model.zip", tmp_path / "found.csv"
+    asked = ("--one-hot", "colour", "--impute", "mean")
+    source, more = folder, ()
+    if kind == "folder":
+        packed = tmp_path / "packed"
+        result = invoke("data", "pack", folder, packed, *asked, "--parts", 2, "--cut", "blocks")
+        assert result.exit_code == 0, result.output
+        source, asked = packed, ()
+    elif kind == "batches":
+        more = ("--batches", "clusters", "--parts", 2, "--cut", "blocks")
+    result = invoke("train", "--data", source, *asked, *more, "--out", model, *QUICK)
+    assert result.exit_code == 0, result.output
+    trained = load(folder, one_hot=["colour"], impute="mean")
+    classifier = NodeClassifier.load(model)
+    assert classifier.about_["encoding"] == trained.encoding
+    assert classifier.about_["feature_names"] == list(trained.feature_names)
+
+    # Without green, and with other sizes: on its own it would have other columns.
+    other = write_colours(tmp_path / "other", ["red", "blue"] * 6, label=False)
+    result = invoke("predict", model, "--data", other, "--out", out, "--all")
+    assert result.exit_code == 0, result.output
+    dataset = load(other, **trained.encoding)
+    chance = classifier.predict_proba(dataset.graph(), dataset.x)
+    assert dataset.x.shape == (12, 4)
+    found = [float(row["probability_warm"]) for row in rows(out)]
+    np.testing.assert_allclose(found, chance[:, classifier.class_names_.index("warm")], atol=1e-6)
+
+    pink = write_colours(tmp_path / "pink", ["pink", "blue"] * 6, label=False)
+    result = invoke("predict", model, "--data", pink, "--out", tmp_path / "none.csv")
+    assert_message(result, "'colour' holds 'pink', none of 'blue', 'green', 'red'")
+
+
+def test_other_columns_are_refused(club, tmp_path):
+    folder, _, model = club
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "edges.tsv").write_bytes((folder / "edges.tsv").read_bytes())
+    text = (folder / "nodes.tsv").read_text(encoding="utf-8")
+    for head, message in (
+        ("id\tf\th\t", "it lacks 'g' and adds 'h'"),
+        ("id\tg\tf\t", "another order"),
+    ):
+        (other / "nodes.tsv").write_text(text.replace("id\tf\tg\t", head), encoding="utf-8")
+        result = invoke("predict", model, "--data", other, "--out", tmp_path / "none.csv")
+        assert_message(result, "does not fit", "feature columns differ", message)

@@ -21,7 +21,10 @@ BENCHMARK = {
     "not square": ({"adj_shape": np.array([4, 5])}, "must be square"),
     "a negative weight": ({"adj_data": np.array([1.0, -0.5])}, "negative at edge 1"),
     "few labels": ({"labels": np.array([0, 1])}, "'labels' has 2 rows for 4 nodes"),
-    "fractions": ({"labels": np.array([0.5, 1, 0, 1])}, "must be whole numbers"),
+    "endless": ({"labels": np.array([np.inf, 1, 0, 1])}, "must be finite numbers"),
+    "an endless target": ({"labels": np.array([0.5, np.inf, 0, 1])}, "target of node 'bob' is not"),
+    "one target": ({"labels": np.array([0.5, 0.5, np.nan, 0.5])}, "the one number 0.5"),
+    "objects": ({"labels": np.array([[1], [1, 2], 3, 4], object)}, "np.asarray.values.tolist"),
     "three": ({"labels": np.full((4, 2), 3)}, r"must be 0 or 1 \(got 3 at \[0, 0\]\)"),
     "one class": ({"labels": np.zeros(4, int)}, "one class 'cat'"),
     "twice the same name": ({"node_names": np.array(["a"] * 4)}, "a different identifier"),
@@ -118,10 +121,123 @@ def test_gaps_in_an_array_of_text(gap, tmp_path):
     assert (dataset.y.tolist(), dataset.class_names) == ([1, -1, 0, 0], ("3", "7"))
 
 
-def test_masks_of_several_splits(tmp_path):
-    masks = {name: np.zeros((4, 10), bool) for name in ("train_mask", "val_mask", "test_mask")}
-    with pytest.raises(OwnDataError, match=r"several splits .*\[4, 10\]\); .* train_mask\[:, 0\]"):
-        read_own(graphs.benchmark_file(tmp_path, **masks))
+TWO_SPLITS = np.array([[[1, 0, 0, 0], [0, 1, 0, 0]],
+                       [[0, 1, 0, 0], [1, 0, 0, 0]],
+                       [[0, 0, 0, 1], [0, 0, 0, 1]]], bool)  # fmt: skip
+
+
+def split_parts(dataset):
+    return [[part.tolist() for part in (s.train, s.val, s.test)] for s in dataset.splits]
+
+
+def heterophilous_file(folder, **changes):
+    """A file as the heterophilous benchmarks have it."""
+    arrays = {
+        "node_features": np.array(graphs.FEATURES, np.float32),
+        "node_labels": np.array([0, 1, -1, 0]),
+        "edges": np.array([[1, 0], [0, 2]]),
+        **dict(zip(("train_masks", "val_masks", "test_masks"), TWO_SPLITS, strict=True)),
+    }
+    np.savez(folder / "mine.npz", **{**arrays, **changes})
+    return folder / "mine.npz"
+
+
+def test_a_file_of_the_heterophilous_benchmarks(tmp_path):
+    dataset = read_own(heterophilous_file(tmp_path))
+    assert dataset.edge_index.tolist() == graphs.EDGE_INDEX
+    assert dataset.y.tolist() == graphs.Y
+    assert split_parts(dataset) == [[[0], [1], [3]], [[1], [0], [3]]]
+    assert dataset.split is dataset.splits[0]
+    assert [split.name for split in dataset.splits] == ["own, row 0", "own, row 1"]
+
+
+@pytest.mark.parametrize("layout", ["columns", "rows", "shared test nodes"])
+def test_masks_of_several_splits(layout, tmp_path):
+    train, val, test = TWO_SPLITS if layout == "rows" else TWO_SPLITS.transpose(0, 2, 1)
+    test = test[:, 0] if layout == "shared test nodes" else test
+    masks = {"train_mask": train, "val_mask": val, "test_mask": test}
+    dataset = read_own(graphs.benchmark_file(tmp_path, **masks))
+    assert split_parts(dataset) == [[[0], [1], [3]], [[1], [0], [3]]]
+
+
+def test_square_masks_are_columns_in_pyg_and_rows_elsewhere(tmp_path):
+    train = np.eye(4, dtype=bool)[[0, 0, 1, 3]]
+    empty = {"val_masks": np.zeros((4, 4), bool), "test_masks": np.zeros((4, 4), bool)}
+    dataset = read_own(heterophilous_file(tmp_path, train_masks=train, **empty))
+    assert [split.train.tolist() for split in dataset.splits] == [[0], [0], [1], [3]]
+    none = dict.fromkeys(("val_mask", "test_mask"))
+    train = np.array([[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 1]])
+    dataset = read_own(graphs.benchmark_file(tmp_path, train_mask=train, **none))
+    assert [split.train.tolist() for split in dataset.splits] == [[0], [0], [1], [3]]
+
+
+SPLITS = {
+    "overlap": ({"val_masks": TWO_SPLITS[0]}, "node 0 is in 'val_masks' and in .* of split 0"),
+    "other nodes": ({"val_masks": np.zeros((2, 5), bool)}, r"each of 4 nodes \(got \[2, 5\]\)"),
+    "other splits": (
+        {"val_masks": np.zeros((3, 4), bool)},
+        "holds 2 splits where another mask holds 3",
+    ),
+    "no training": ({"train_masks": TWO_SPLITS[2] & [[1], [0]]}, "split 1 trains on no labelled"),
+}
+
+
+@pytest.mark.parametrize("case", SPLITS)
+def test_several_splits_that_cannot_be(case, tmp_path):
+    changes, message = SPLITS[case]
+    with pytest.raises(OwnDataError, match=message):
+        read_own(heterophilous_file(tmp_path, **changes))
+
+
+@pytest.mark.parametrize("labels", [
+    np.array([1.5, -2.0, np.nan, 0.25]),
+    np.array(["1.5", "-2", "", "2.5e-1"]),
+], ids=["numbers", "text"])  # fmt: skip
+def test_numbers_that_are_not_whole_are_a_target(labels, tmp_path):
+    dataset = read_own(graphs.benchmark_file(tmp_path, labels=labels))
+    assert (dataset.task, dataset.y.dtype, dataset.class_names) == ("regression", torch.float32, ())
+    np.testing.assert_array_equal(dataset.y, [1.5, -2, np.nan, 0.25])
+    assert dataset.split.train.tolist() == [0]
+    assert any("a regression target" in note for note in dataset.notes)
+
+
+def test_a_column_of_targets_in_pyg(tmp_path):
+    y = torch.tensor([[1.5], [2.0], [torch.nan], [3.0]])
+    np.testing.assert_array_equal(
+        read_own(graphs.tensors_file(tmp_path, y=y)).y, [1.5, 2, np.nan, 3]
+    )
+
+
+def test_whole_numbers_stay_classes(tmp_path):
+    dataset = read_own(graphs.benchmark_file(tmp_path, labels=np.array([3.0, 1.0, np.nan, 3.0]),
+                                             class_names=None))  # fmt: skip
+    assert (dataset.task, dataset.y.tolist()) == ("multiclass", [1, 0, -1, 1])
+    assert dataset.class_names == ("1", "3")
+
+
+def test_nan_in_features_is_filled_if_asked(tmp_path):
+    x = np.array([[1, np.nan], [2, 5], [6, np.nan], [np.nan, 7]])
+    path = graphs.benchmark_file(tmp_path, attr_matrix=x)
+    with pytest.raises(OwnDataError, match=r"not finite .*impute='mean' \(--impute mean\)"):
+        read_own(path)
+    dataset = read_own(path, impute="mean")
+    assert dataset.x.tolist() == [[1, 6], [2, 5], [6, 6], [3, 7]]
+    assert dataset.encoding == {"impute": {"0": 3.0, "1": 6.0}}
+    assert read_own(path, impute="median").x[:, 0].tolist() == [1, 2, 6, 2]
+    assert read_own(path, impute={"0": -1, "1": -2}).x.tolist() == [
+        [1, -2],
+        [2, 5],
+        [6, -2],
+        [-1, 7],
+    ]
+    with pytest.raises(OwnDataError, match="not finite in 32 bits at .0, 1."):
+        read_own(graphs.benchmark_file(tmp_path, attr_matrix=x[:, [0, 1]] * [1, np.nan]),
+                 impute="mean")  # fmt: skip
+
+
+def test_arrays_have_no_columns_of_text(tmp_path):
+    with pytest.raises(OwnDataError, match="'one_hot' names columns of tables"):
+        read_own(graphs.benchmark_file(tmp_path), one_hot=["colour"])
 
 
 @pytest.mark.parametrize("split, divided", [([0, 0, 0, 1, 1], 0), ([0, -1, 0, 1, 2], 1)])

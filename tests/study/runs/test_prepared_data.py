@@ -9,9 +9,10 @@ import torch
 
 from meanmax.data import fingerprint, load
 from meanmax.study.runs import prepared_data
-from meanmax.study.runs.plan import DataRef, Plan
+from meanmax.study.runs.plan import DataRef, Plan, check_methods, reference
 from meanmax.study.runs.prepared_data import data_copies, load_prepared
 from meanmax.study.runs.run_missing import Workers, run_missing
+from meanmax.study.settings.settings import SettingsError
 from meanmax.study.store.store import Store
 
 
@@ -94,3 +95,29 @@ def test_only_a_few_data_sets_are_kept(monkeypatch):
     for name in "abcb":
         prepared_data.keep_loaded(DataRef(name), dataset, "hash")
     assert [ref.source for ref in prepared_data._loaded] == ["c", "b"]
+
+
+def test_a_worker_that_loads_again_encodes_as_planned(tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    rows = [f"{i},{'ab'[i % 2]},{'' if i == 3 else i},{i % 3}" for i in range(12)]
+    (folder / "nodes.csv").write_text("id,kind,size,label\n" + "\n".join(rows) + "\n")
+    (folder / "edges.csv").write_text("source,target\n0,1\n1,2\n")
+    own = {"directed": True, "one_hot": ("kind",), "impute": "median"}
+    dataset = load(folder, **own)
+    plan = Plan(reference(str(folder), None, **own), ["gcn"], ["none"], [0], "default")
+    (task,) = plan.tasks(dataset)
+    prepared_data._loaded.clear()
+    again, _ = load_prepared(task.data, task.spec)
+    assert again is not dataset and fingerprint(again) == fingerprint(dataset)
+
+
+def test_targets_are_not_classified(tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    rows = "".join(f"{i},{i},{i / 4}\n" for i in range(12))
+    (folder / "nodes.csv").write_text("id,f,label\n" + rows)
+    (folder / "edges.csv").write_text("source,target\n0,1\n")
+    dataset = load(folder)
+    with pytest.raises(SettingsError, match="a regression target, and there are no classes"):
+        check_methods(tasks(folder), dataset)

@@ -42,6 +42,7 @@ from meanmax.study.stats.comparison import compare as compare_rows
 from meanmax.study.store.exports import export_rows
 from meanmax.study.store.store import DEFAULT_STORE, reported
 
+SEARCHED_ONCE = 3  # splits that one search for all of them sees
 HEADINGS = ("aggregator", "n", "{metric} %", "− baseline", "p (Holm)", "learned", "maxness", "s")
 HOW_TO_READ = (
     "Scores are of test nodes, mean ± standard deviation over splits; models are selected on "
@@ -66,6 +67,15 @@ HOW_TO_READ = (
 )
 @budget_option
 @space_option
+@click.option(
+    "--search",
+    "extent",
+    type=click.Choice(["each", "once"]),
+    default="each",
+    help="With 'auto': search in each split, which lets the variance of the choice into the "
+    "intervals; or once for all splits, which is faster: training and validation nodes then come "
+    "from one half of the nodes and test nodes from the other.",
+)
 @click.option(
     "--save-settings",
     type=options.PATH,
@@ -94,6 +104,7 @@ def compare(
     metric: str | None,
     budget: int,
     space_name: Path | None,
+    extent: str,
     save_settings: Path | None,
     references: bool,
     out: Path,
@@ -112,7 +123,7 @@ def compare(
     """
     aggrs = [BASELINE, *(aggr for aggr in aggrs if aggr != BASELINE)]
     auto = planned["settings_name"] == AUTO
-    if not auto and (useless := options.given("budget", "space_name", "save_settings")):
+    if not auto and (useless := options.given("budget", "space_name", "extent", "save_settings")):
         raise click.UsageError(f"{', '.join(useless)} only applies to --settings auto")
     if save_settings is not None:
         options.check_output(save_settings, overwrite=True, suffixes=[".toml"])
@@ -121,6 +132,7 @@ def compare(
         dataset, plan = load_planned(
             aggrs=aggrs, **planned | ({"settings_name": BASE} if auto else {})
         )
+        plan = replace(plan, pool=auto and extent == "once")
         bare = plan.tasks(dataset)
         check_splits(bare, dataset)
         metric = metric_of(dataset, bare, metric)
@@ -140,7 +152,11 @@ def compare(
                 dataset,
                 plans,
                 metric=metric,
-                groups=[(seed,) for seed in plan.splits],
+                groups=(
+                    [tuple(plan.splits)[:SEARCHED_ONCE]]
+                    if plan.pool
+                    else [(seed,) for seed in plan.splits]
+                ),
                 budget=budget,
                 space_name=space_name,
                 store=out / SEARCH_STORE,

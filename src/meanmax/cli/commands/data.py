@@ -22,12 +22,19 @@ if TYPE_CHECKING:
     from meanmax.data import Dataset, Statistics
     from meanmax.data.readers import DataProblem
 
+SHOWN_CLASSES = 8  # largest, and as many smallest
 LABELS = {
     "self_loops": "self-loops",
     "labelled": "labelled nodes",
     "mean_degree": "mean degree",
     "max_degree": "largest degree",
     "isolated": "isolated nodes",
+}
+TARGET = {
+    "min": "smallest target",
+    "mean": "mean target",
+    "max": "largest target",
+    "std": "standard deviation",
 }
 
 
@@ -57,14 +64,14 @@ def list_sets(data_dir: Path | None, print_json: bool) -> None:
 @data.command()
 @click.argument("name_or_path")
 @options.data_dir
-@options.directed
+@options.own_graph
 @options.as_json
-def show(name_or_path: str, data_dir: Path | None, directed: bool, print_json: bool) -> None:
+def show(name_or_path: str, print_json: bool, **place: Any) -> None:
     r"""Show the statistics of a data set, or of your own graph, next to the paper's Table 1."""
     from meanmax.data import statistics
 
     with options.clear_errors():
-        dataset = load_dataset(name_or_path, data_dir, directed)
+        dataset = load_dataset(name_or_path, **place)
         counted = statistics(dataset)
     entry = CATALOG.get(name_or_path)
     facts = _facts(name_or_path, dataset)
@@ -101,14 +108,14 @@ def fetch(names: tuple[str, ...], data_dir: Path | None) -> None:
 
 @data.command()
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
-@options.directed
+@options.own_graph
 @options.as_json
-def check(path: Path, directed: bool, print_json: bool) -> None:
+def check(path: Path, print_json: bool, **own: Any) -> None:
     r"""Look for problems in the files of your own graph. The exit code is 1 if there are errors."""
     from meanmax.data.readers import read_and_check
 
     with data_bars() as progress:
-        dataset, problems = read_and_check(path, directed=directed, progress=progress)
+        dataset, problems = read_and_check(path, progress=progress, **own)
     if print_json:
         click.echo(json.dumps([dataclasses.asdict(problem) for problem in problems], indent=1))
     else:
@@ -132,7 +139,7 @@ def check(path: Path, directed: bool, print_json: bool) -> None:
 @options.split_seed
 @click.option("--force", is_flag=True, help="Overwrite a graph folder that exists.")
 @options.data_dir
-@options.directed
+@options.own_graph
 def pack(
     name_or_path: str,
     folder: Path,
@@ -177,6 +184,8 @@ def _list_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def _facts(name: str, dataset: Dataset) -> dict[str, Any]:
+    from meanmax.data.dataset import class_sizes
+
     entry = CATALOG.get(name.partition(":")[0])  # sbm:nodes=100 is an sbm
     return {
         "name": dataset.name,
@@ -186,7 +195,19 @@ def _facts(name: str, dataset: Dataset) -> dict[str, Any]:
         "notes": list(dataset.notes),
         "task": dataset.task,
         "class_names": list(dataset.class_names),
+        "class_sizes": class_sizes(dataset),
+        "target": _target_facts(dataset),
+        "splits": len(dataset.splits) or int(dataset.split is not None),
     }
+
+
+def _target_facts(dataset: Dataset) -> dict[str, float] | None:
+    r"""The range of a regression target."""
+    if dataset.task != "regression":
+        return None
+    y = dataset.y[dataset.labelled].double()
+    deviation = float(y.std(correction=0))
+    return {"min": float(y.min()), "mean": float(y.mean()), "max": float(y.max()), "std": deviation}
 
 
 def _statistics_table(
@@ -195,11 +216,30 @@ def _statistics_table(
     rows = [
         [LABELS.get(key, key), _cell(value), *([_cell(paper.get(key, ""))] if paper else [])]
         for key, value in vars(counted).items()
+        if not (facts["target"] and key in ("classes", "homophily"))
     ]
+    if facts["target"]:
+        rows += [[TARGET[key], f"{value:.6g}"] for key, value in facts["target"].items()]
+    if facts["splits"]:
+        rows.append(["given splits", _cell(facts["splits"]), *([""] if paper else [])])
     headings = ["", "here", *(["paper"] if paper else [])]
     lines = [f"{key}: {facts[key]}" for key in ("licence", "source") if facts[key]]
     lines += [f"note: {note}" for note in facts["notes"]]
-    return Group(Grid(facts["title"], headings, rows, left=[""]).for_terminal(), *lines)
+    shown = [Grid(facts["title"], headings, rows, left=[""]).for_terminal()]
+    if facts["class_sizes"]:
+        shown.append(_sizes_grid(facts, counted.labelled).for_terminal())
+    return Group(*shown, *lines)
+
+
+def _sizes_grid(facts: dict[str, Any], labelled: int) -> Grid:
+    r"""The size of each class, the largest first; of many, the largest and the smallest."""
+    sizes = sorted(facts["class_sizes"].items(), key=lambda item: -item[1])
+    rows = [[name, f"{size:,}", f"{100 * size / max(1, labelled):.1f} %"] for name, size in sizes]
+    if len(rows) > 2 * SHOWN_CLASSES + 1:
+        others = f"… {len(rows) - 2 * SHOWN_CLASSES:,} more"
+        rows[SHOWN_CLASSES:-SHOWN_CLASSES] = [[others, "", ""]]
+    heading = "label" if facts["task"] == "multilabel" else "class"
+    return Grid("labelled nodes", [heading, "nodes", "share"], rows, left=[heading])
 
 
 def _cell(value: object) -> str:
@@ -223,7 +263,7 @@ def _check_summary(dataset: Dataset | None, problems: list[DataProblem]) -> str:
     found = f"{count(errors, 'error')}, {count(len(problems) - errors, 'note')}"
     if dataset is None:
         return found
-    return (
-        f"{found}: {count(dataset.num_nodes, 'node')}, {count(dataset.num_features, 'feature')}, "
-        f"{dataset.num_classes} {'classes' if dataset.task == 'multiclass' else 'labels'}"
-    )
+    from meanmax.data.dataset import target_text
+
+    nodes, features = count(dataset.num_nodes, "node"), count(dataset.num_features, "feature")
+    return f"{found}: {nodes}, {features}, {target_text(dataset)}"

@@ -40,7 +40,7 @@ SUFFIXES = (".csv", ".parquet")
 @click.option("--all", "every_class", is_flag=True, help="Write the probability of every class.")
 @options.force
 @options.data_dir
-@options.directed
+@options.own_graph
 def predict(
     model: Path, source: str, out: Path, every_class: bool, force: bool, **place: Any
 ) -> None:
@@ -48,7 +48,8 @@ def predict(
 
     Nothing in the model file is executed. The table has a row for each node: its id, the name of
     its class and the probability; for several labels 0 or 1 and the probability of each. If nodes
-    have labels, the score on them is printed.
+    have labels, the score on them is printed. Columns are encoded and missing values are filled as
+    in training, whatever --one-hot and --impute say.
     """
     from meanmax.scale import is_graph_folder, open_folder, predict_folder
     from meanmax.scale.inference import without_graph
@@ -64,7 +65,7 @@ def predict(
                 dataset, known = without_graph(folder), folder.manifest.fingerprint
                 chance = predict_folder(classifier, folder, scratch=out.parent)
             else:
-                dataset, known = load_dataset(source, **place), None
+                dataset, known = _load_for(classifier, source, place), None
                 chance = classifier.predict_proba(dataset.graph(), dataset.x)
         except DataError:
             raise
@@ -77,6 +78,28 @@ def predict(
         click.echo(line)
     if classifier.about_.get("directed") and not place["directed"]:
         click.echo("note: the model was trained with --directed", err=True)
+
+
+def _load_for(classifier: NodeClassifier, source: str, place: dict[str, Any]) -> Dataset:
+    r"""The data with features as in training: the same categories and imputed values. Raises a
+    :class:`ValueError` if columns have other names.
+    """
+    about = classifier.about_
+    dataset = load_dataset(source, **{**place, **about.get("encoding", {})})
+    ours, theirs = about.get("feature_names", []), list(dataset.feature_names)
+    if ours and theirs and ours != theirs:
+        missing = [name for name in ours if name not in theirs]
+        added = [name for name in theirs if name not in ours]
+        found = [
+            f"{word} {', '.join(map(repr, names[:5]))}{', …' if len(names) > 5 else ''}"
+            for word, names in (("lacks", missing), ("adds", added))
+            if names
+        ]
+        raise ValueError(
+            f"its feature columns differ from those of the training: it "
+            f"{' and '.join(found) or 'has them in another order'}"
+        )
+    return dataset
 
 
 def prediction_columns(

@@ -104,7 +104,7 @@ def train(force: bool, distributed: bool, print_json: bool, **request: Any) -> N
     request["aggr"] = request["aggr"] or default_aggregator(request["backbone"])
     wanted = TrainRequest(**request)
     with options.clear_errors(LaunchError, TensorBoardError, ValueError):
-        settled = options.given("scheme", "split_seed", "cut", "directed")
+        settled = options.given(*("scheme", "split_seed", "cut", "directed", "one_hot", "impute"))
         check_source(wanted.source, distributed, settled)
         in_folder = is_graph_folder(wanted.source) and not is_partition(wanted.source)
         in_batches = sampling["kind"] != "none" or in_folder

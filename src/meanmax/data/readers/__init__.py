@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from meanmax.data.dataset import Dataset
 from meanmax.data.files import Progress
-from meanmax.data.readers.arrays import read_npz, read_tensors
+from meanmax.data.readers.arrays import one_graph, read_data, read_npz, read_tensors
 from meanmax.data.readers.assemble import GraphColumns, assemble
+from meanmax.data.readers.features import FeatureOptions, Impute, OneHot
 from meanmax.data.readers.problems import DataProblem, Diagnostics, OwnDataError
 
-__all__ = ["DataProblem", "OwnDataError", "check", "read_and_check", "read_own"]
+__all__ = ["DataProblem", "OwnDataError", "check", "read_and_check", "read_object", "read_own"]
 
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 FILES = (".npz", ".graphml", ".graphml.gz", ".json", ".json.gz", ".pt", ".pth")
 
 
 def read_own(
-    path: str | PathLike[str], *, directed: bool = False, progress: Progress | None = None
+    path: str | PathLike[str],
+    *,
+    directed: bool = False,
+    one_hot: OneHot = (),
+    impute: Impute = None,
+    progress: Progress | None = None,
 ) -> Dataset:
     r"""Reads a graph from a folder with :obj:`edges.csv` and :obj:`nodes.csv`, or from an
     :obj:`.npz`, :obj:`.graphml`, :obj:`.json` (node-link) or :obj:`.pt` file.
@@ -27,35 +34,55 @@ def read_own(
         path (str or PathLike): The folder or file.
         directed (bool, optional): If :obj:`False`, each edge is stored both ways, whatever the
             file says; repeated edges are merged either way. (default: :obj:`False`)
+        one_hot (sequence or mapping, optional): See :func:`meanmax.data.load`. (default: none)
+        impute (str or mapping, optional): See :func:`meanmax.data.load`. (default: :obj:`None`)
         progress (callable, optional): Called as :obj:`progress(what, done, total)`.
 
     Raises:
         OwnDataError: If there is anything to fix; it shows the first problems with their lines.
     """
-    return _read(Path(path), directed, Diagnostics(str(path)), progress)
+    options = FeatureOptions.of(one_hot, impute)
+    return _read(Path(path), directed, options, Diagnostics(str(path)), progress)
 
 
-def check(
-    path: str | PathLike[str], *, directed: bool = False, progress: Progress | None = None
-) -> list[DataProblem]:
-    r"""All problems of a graph's files, errors first. See :func:`read_own` for the arguments."""
-    return read_and_check(path, directed=directed, progress=progress)[1]
+def read_object(
+    data: Any, *, directed: bool = False, one_hot: OneHot = (), impute: Impute = None
+) -> Dataset:
+    r"""Reads a PyG :obj:`Data`, or a PyG data set of one graph, as :func:`read_own` reads files."""
+    graph, name = one_graph(data)
+    diagnostics = Diagnostics(type(data).__name__)
+    columns = read_data(graph, diagnostics, FeatureOptions.of(one_hot, impute))
+    return assemble(name, *columns, directed)
+
+
+def check(path: str | PathLike[str], **options: Any) -> list[DataProblem]:
+    r"""All problems of a graph's files, errors first. See :func:`read_own` for the options."""
+    return read_and_check(path, **options)[1]
 
 
 def read_and_check(
-    path: str | PathLike[str], *, directed: bool = False, progress: Progress | None = None
+    path: str | PathLike[str],
+    *,
+    directed: bool = False,
+    one_hot: OneHot = (),
+    impute: Impute = None,
+    progress: Progress | None = None,
 ) -> tuple[Dataset | None, list[DataProblem]]:
     r"""The data set, if there are no errors, and the result of :func:`check`."""
-    diagnostics = Diagnostics(str(path))
+    diagnostics, options = Diagnostics(str(path)), FeatureOptions.of(one_hot, impute)
     try:
-        dataset = _read(Path(path), directed, diagnostics, progress)
+        dataset = _read(Path(path), directed, options, diagnostics, progress)
     except OwnDataError:
         dataset = None
     return dataset, diagnostics.in_order()
 
 
 def _read(
-    path: Path, directed: bool, diagnostics: Diagnostics, progress: Progress | None
+    path: Path,
+    directed: bool,
+    options: FeatureOptions,
+    diagnostics: Diagnostics,
+    progress: Progress | None,
 ) -> Dataset:
     if not path.exists():
         diagnostics.fail("there is no such folder or file", "check the path")
@@ -64,22 +91,25 @@ def _read(
         path = path.parent
     diagnostics = diagnostics.of(path.name)
     if path.is_dir():
-        columns = _read_folder(path, diagnostics, progress)
+        columns = _read_folder(path, diagnostics, progress, options)
         return assemble(path.resolve().name, *columns, directed)
     suffix = next((known for known in FILES if path.name.lower().endswith(known)), "")
     if suffix in (".npz", ".pt", ".pth"):
-        columns = (read_npz if suffix == ".npz" else read_tensors)(path, diagnostics, progress)
+        read_arrays = read_npz if suffix == ".npz" else read_tensors
+        columns = read_arrays(path, diagnostics, progress, options)
         return assemble(path.stem, *columns, directed)
     if suffix:
         from meanmax.data.readers.attributed import read_graphml, read_node_link  # needs pyarrow
 
         reader = read_graphml if suffix.startswith(".graphml") else read_node_link
-        return assemble(stem, *reader(path, diagnostics, progress), directed)
+        return assemble(stem, *reader(path, diagnostics, progress, options), directed)
     advice = f"known are folders with edges.csv and nodes.csv, and {', '.join(FILES)}"
     diagnostics.fail("is of a kind that cannot be read", advice)
 
 
-def _read_folder(folder: Path, diagnostics: Diagnostics, progress: Progress | None) -> GraphColumns:
+def _read_folder(
+    folder: Path, diagnostics: Diagnostics, progress: Progress | None, options: FeatureOptions
+) -> GraphColumns:
     from meanmax.data.readers.columns import edge_columns, read_edges, read_nodes  # needs pyarrow
     from meanmax.data.readers.tables import read_table
 
@@ -87,7 +117,8 @@ def _read_folder(folder: Path, diagnostics: Diagnostics, progress: Progress | No
     diagnostics.stop_on_errors()  # unless there is one of each
     (nodes_file,), (edges_file,) = found
     file = diagnostics.of(nodes_file.name)
-    nodes = read_nodes(read_table(nodes_file, file, progress, lambda first: (first, True)))
+    table = read_table(nodes_file, file, progress, lambda first: (first, True))
+    nodes = read_nodes(table, options)
     assert nodes.ids is not None
     file = diagnostics.of(edges_file.name)
     table = read_table(edges_file, file, progress, lambda first: edge_columns(first, file))

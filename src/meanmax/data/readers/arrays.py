@@ -14,16 +14,20 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from meanmax.data.files import Progress, read_npy, report
+from meanmax.data.files import DataError, Progress, read_npy, report
 from meanmax.data.matrices import csr_problem
 from meanmax.data.readers.assemble import (
     EdgeColumns,
     GraphColumns,
     LabelColumns,
     NodeColumns,
+    as_target,
     class_order,
+    has_fractions,
+    target_numbers,
     without_gaps,
 )
+from meanmax.data.readers.features import FeatureOptions
 from meanmax.data.readers.problems import Diagnostics
 
 LARGEST = 2**31 - 1
@@ -33,6 +37,8 @@ MASKS = ("train_mask", "val_mask", "test_mask")
 OTHERS = (
     *("attr_matrix", "labels", "class_names", "node_names", "node_ids", "split", "weight"),
     *("edges", "features", "graph_id", *MASKS),
+    # of the heterophilous benchmarks
+    *("node_features", "node_labels", *(f"{name}s" for name in MASKS)),
 )
 TENSORS = ("x", "edge_index", "edge_weight", "y", *MASKS)
 _NPZ_ADVICE = "save plain arrays with numpy.savez"
@@ -42,8 +48,15 @@ _PT_ADVICE = "save it with torch.save(data, path), data holding tensors only"
 class CheckedArrays:
     r"""The arrays of one file by name, none of them of objects, checked on access."""
 
-    def __init__(self, arrays: dict[str, np.ndarray], diagnostics: Diagnostics) -> None:
+    def __init__(
+        self, arrays: dict[str, np.ndarray], diagnostics: Diagnostics, options: FeatureOptions
+    ) -> None:
         self.arrays, self.diagnostics, self.fail = arrays, diagnostics, diagnostics.fail
+        self.options = options
+        self.encoding: dict[str, Any] = {}  # of the features, as in Dataset
+        if options.one_hot:
+            advice = "leave it out, or write the nodes as a table"
+            self.fail("holds arrays, and 'one_hot' names columns of tables", advice)
 
     def __contains__(self, name: str) -> bool:
         return name in self.arrays
@@ -73,18 +86,28 @@ class CheckedArrays:
         self.diagnostics.each(
             np.argwhere(~np.isfinite(single)),
             lambda at: f"{name!r} is not finite in 32 bits at {at}",
-            "replace NaN and infinite entries",
+            "replace NaN and infinite entries; impute='mean' (--impute mean) fills NaN in features",
         )
         return single
 
     def features(self, name: str) -> np.ndarray:
-        r"""A finite matrix as float32."""
+        r"""A finite matrix as float32; NaN are filled if that is asked for."""
+        if self.options.impute is not None and self.arrays[name].dtype.kind == "f":
+            self.arrays[name] = self._imputed(self.get(name, "f", (2,)))
         x = self.finite(name, (2,))
         if x.shape[1] == 0:
             self.fail(f"{name!r} has no columns", "supply features of the nodes")
         if x.shape[0] == 0:
             self.fail("has no nodes", "save at least one row of features")
         return x
+
+    def _imputed(self, x: np.ndarray) -> np.ndarray:
+        values = [self.options.value(str(number), column) for number, column in enumerate(x.T)]
+        self.encoding = {
+            "impute": {str(k): value for k, value in enumerate(values) if value is not None}
+        }
+        fill = np.array([np.nan if value is None else value for value in values])
+        return np.where(np.isnan(x), fill.astype(x.dtype), x)
 
     def csr(self, names: tuple[str, ...]) -> Any:
         r"""A sparse matrix from its :obj:`data`, :obj:`indices`, :obj:`indptr`, :obj:`shape`."""
@@ -120,8 +143,9 @@ class CheckedArrays:
         return edges
 
     def labels(self, name: str, count: int, names: list[str] | None = None) -> LabelColumns:
-        r"""Labels of :obj:`count` nodes: classes (negative numbers or empty text for none), or a
-        matrix of 0 and 1 (rows of NaN for none). Without the array, nothing is labelled.
+        r"""Labels of :obj:`count` nodes: classes (negative numbers or empty text for none), a
+        matrix of 0 and 1 (rows of NaN for none), or numbers that are not all whole, a regression
+        target (NaN for none). Without the array, nothing is labelled.
         """
         if name not in self:
             return LabelColumns(np.full(count, -1, np.int64))
@@ -129,13 +153,19 @@ class CheckedArrays:
         if array.shape[0] != count:
             advice = "save one row for each node, -1 if it has no label"
             self.fail(f"{name!r} has {array.shape[0]} rows for {count} nodes", advice)
-        if array.ndim == 2 and array.shape[1] == 1 and array.dtype.kind in "iu":
+        column = array.ndim == 2 and array.shape[1] == 1
+        if column and (
+            array.dtype.kind in "iu" or (array.dtype.kind == "f" and has_fractions(array))
+        ):
             array = array[:, 0]  # PyG's graphs often carry y as a column
         if array.ndim == 2:
             return self._indicators(name, array, names)
         if array.dtype.kind == "U":
             different, index = np.unique(np.char.strip(array), return_inverse=True)
             cells = without_gaps(different.tolist(), self.diagnostics)
+            numbers = target_numbers(cells)
+            if numbers is not None:
+                return LabelColumns(numbers[index])
             order = class_order(set(cells) - {""})
             number = {name: position for position, name in enumerate(order)} | {"": -1}
             codes = np.array([number[cell] for cell in cells], np.int64)
@@ -144,9 +174,11 @@ class CheckedArrays:
 
     def _class_numbers(self, name: str, array: np.ndarray, names: list[str] | None) -> LabelColumns:
         if array.dtype.kind == "f":
+            if has_fractions(array):
+                return LabelColumns(as_target(array))
             array = np.where(np.isnan(array), -1.0, array)
-            if not (np.isfinite(array) & (np.floor(array) == array)).all():
-                self.fail(f"{name!r} must be whole numbers", "number the classes from 0")
+            if not np.isfinite(array).all():
+                self.fail(f"{name!r} must be finite numbers", "number the classes from 0")
         if array.size and not -LARGEST <= float(array.min()) <= float(array.max()) <= LARGEST:
             self.fail(f"{name!r} holds numbers beyond {LARGEST:,}", "number the classes from 0")
         array = array.astype(np.int64)
@@ -172,40 +204,55 @@ class CheckedArrays:
         return LabelColumns(y, tuple(names))
 
     def split(self, count: int) -> np.ndarray | None:
-        r"""0 train, 1 validation, 2 test, -1 none for each node, if there is a split or a mask."""
+        r"""0 train, 1 validation, 2 test, -1 none for each node, in a row for each split; if there
+        is a split or a mask.
+        """
         if "split" in self:
             split = self.integers("split")
             if split.size != count or (split.size and split.max() > 2):
                 message = "'split' must hold 0 (train), 1 (val), 2 (test) or -1 for each node"
                 self.fail(message, "save it so")
             return np.asarray(np.maximum(split, -1))
-        masks = {name: self._mask(name, count) for name in MASKS if name in self}
+        named = [name if name in self else f"{name}s" for name in MASKS]
+        masks = {name: self._mask(name, count) for name in named if name in self}
         if not masks:
             return None
-        split = np.full(count, -1, np.int64)
-        for name, mask in masks.items():
-            split[mask] = MASKS.index(name)
+        size = max(map(len, masks.values()))
+        for name, mask in masks.items():  # of WikiCS, for example, all splits share the test nodes
+            if len(mask) not in (1, size):
+                message = f"{name!r} holds {len(mask)} splits where another mask holds {size}"
+                self.fail(message, "save as many of each part")
+        every = [np.broadcast_to(mask, (size, count)) for mask in masks.values()]
+        split = np.full((size, count), -1, np.int64)
+        for name, mask in zip(masks, every, strict=True):
+            split[mask] = named.index(name)
 
-        def describe(node: int) -> str:
-            first, second, *_ = (name for name, mask in masks.items() if mask[node])
-            return f"node {node} is in {second!r} and in {first!r}"
+        def describe(at: tuple[int, int]) -> str:
+            first, second, *_ = (name for name, mask in zip(masks, every, strict=True) if mask[*at])
+            where = "" if size == 1 else f" of split {at[0]}"
+            return f"node {at[1]} is in {second!r} and in {first!r}{where}"
 
-        several = np.flatnonzero(np.sum(list(masks.values()), axis=0) > 1)
+        several = np.argwhere(np.sum(every, axis=0) > 1)
         self.diagnostics.each(several, describe, "keep each node in one part of the split")
         return split
 
     def _mask(self, name: str, count: int) -> np.ndarray:
-        if self.arrays[name].ndim == 2:
-            message = f"{name!r} holds several splits (got {list(self.arrays[name].shape)})"
-            self.fail(message, f"save one of them, such as {name}[:, 0]")
-        mask = self.get(name, "iub", (1,))
-        if mask.size != count or (mask.size and not np.isin(mask, (0, 1)).all()):
+        """A row for each split. PyG writes several masks as columns, others as rows."""
+        mask = self.get(name, "iub", (1, 2))
+        if mask.ndim == 2:
+            columns, rows = mask.shape[0] == count, mask.shape[1] == count
+            mask = mask.T if columns and not (rows and name.endswith("s")) else mask
+        mask = np.atleast_2d(mask)
+        if mask.shape[1] != count or not len(mask) or not np.isin(mask, (0, 1)).all():
             message = f"{name!r} must say true or false for each of {count} nodes"
-            self.fail(message, "save one split as vectors of truth values")
+            got = list(self.arrays[name].shape)
+            self.fail(f"{message} (got {got})", "save a row, or a column, for each split")
         return mask.astype(bool)
 
 
-def read_npz(path: Path, diagnostics: Diagnostics, progress: Progress | None) -> GraphColumns:
+def read_npz(
+    path: Path, diagnostics: Diagnostics, progress: Progress | None, options: FeatureOptions
+) -> GraphColumns:
     r"""Reads the arrays with known names, and no others; pickled objects are never loaded."""
     data = diagnostics.read(path, progress)
     found: dict[str, np.ndarray] = {}
@@ -218,14 +265,15 @@ def read_npz(path: Path, diagnostics: Diagnostics, progress: Progress | None) ->
             array = read_npy(archive.read(f"{name}.npy"), name)
             found[name] = np.array(array, array.dtype.newbyteorder("="), order="C")
             report(progress, f"unpacking {path.name}", number, len(known))
-    arrays = CheckedArrays(found, diagnostics)
+    arrays = CheckedArrays(found, diagnostics, options)
     if found.keys() >= set(ADJACENCY):
         return _read_matrices(arrays)
-    if found.keys() >= {"edges", "features"}:
-        return _read_edge_list(arrays)
+    for name in ("features", "node_features"):
+        if found.keys() >= {"edges", name}:
+            return _read_edge_list(arrays, name)
     has = f"of known keys it has {sorted(found)}"
-    message = f"has neither {', '.join(ADJACENCY)} nor 'edges' and 'features' ({has})"
-    arrays.fail(message, "save one of the two sets of arrays")
+    message = f"has neither {', '.join(ADJACENCY)} nor 'edges' and 'features' (or 'node_features')"
+    arrays.fail(f"{message}; {has}", "save one of the two sets of arrays")
 
 
 def _read_matrices(arrays: CheckedArrays) -> GraphColumns:
@@ -250,8 +298,8 @@ def _read_matrices(arrays: CheckedArrays) -> GraphColumns:
     return _read_nodes(arrays, x), edges
 
 
-def _read_edge_list(arrays: CheckedArrays) -> GraphColumns:
-    x, pairs = arrays.features("features"), arrays.integers("edges", (2,))
+def _read_edge_list(arrays: CheckedArrays, features: str) -> GraphColumns:
+    x, pairs = arrays.features(features), arrays.integers("edges", (2,))
     if pairs.shape[1] != 2:
         message = f"'edges' must have two columns (got {list(pairs.shape)})"
         arrays.fail(message, "save a row of source and target for each edge")
@@ -276,17 +324,20 @@ def _read_nodes(arrays: CheckedArrays, x: Any) -> NodeColumns:
     count, names, ids = int(x.shape[0]), None, None
     if "class_names" in arrays:
         names = [str(name) for name in arrays.get("class_names", "iuU", (1,))]
-    labels = arrays.labels("labels", count, names)
+    labels = arrays.labels("labels" if "labels" in arrays else "node_labels", count, names)
     name = "node_ids" if "node_ids" in arrays else "node_names"
     if name in arrays:
         ids = arrays.get(name, "iuU", (1,)).astype(str)
         if ids.size != count or np.unique(ids).size != ids.size:
             message = f"{name!r} must hold a different identifier for each of {count} nodes"
             arrays.fail(message, "correct or remove it")
-    return NodeColumns(arrays.diagnostics, x, labels, ids, arrays.split(count))
+    split, encoding = arrays.split(count), arrays.encoding
+    return NodeColumns(arrays.diagnostics, x, labels, ids, split, encoding=encoding)
 
 
-def read_tensors(path: Path, diagnostics: Diagnostics, progress: Progress | None) -> GraphColumns:
+def read_tensors(
+    path: Path, diagnostics: Diagnostics, progress: Progress | None, options: FeatureOptions
+) -> GraphColumns:
     r"""Reads a PyG :obj:`Data`, or a dictionary of tensors: :obj:`x`, :obj:`edge_index`, :obj:`y`
     and, if they exist, :obj:`edge_weight` and the three masks. Nothing but tensors and PyG's own
     containers is ever unpickled.
@@ -296,7 +347,46 @@ def read_tensors(path: Path, diagnostics: Diagnostics, progress: Progress | None
         diagnostics.fail("is not a file of torch.save", _PT_ADVICE)
     tensors = _load_tensors(data, diagnostics)
     report(progress, f"unpacking {path.name}", len(data), len(data))
-    arrays = CheckedArrays(_to_numpy(tensors, diagnostics), diagnostics)
+    return _from_tensors(tensors, diagnostics, options)
+
+
+def read_data(data: Any, diagnostics: Diagnostics, options: FeatureOptions) -> GraphColumns:
+    r"""Reads the tensors of a PyG :obj:`Data`."""
+    tensors = {
+        name: value.detach().cpu().contiguous() if _is_strided(value) else value
+        for name, value in data.to_dict().items()
+    }
+    return _from_tensors(tensors, diagnostics, options)
+
+
+def one_graph(data: Any) -> tuple[Any, str]:
+    r"""The PyG :obj:`Data` itself, or the only graph of a PyG data set, and its name; raises a
+    :class:`DataError` for anything else.
+    """
+    from torch_geometric.data import Data, Dataset
+
+    if isinstance(data, Dataset):
+        name = getattr(data, "name", None)
+        name = name if isinstance(name, str) else type(data).__name__
+        if len(data) != 1:
+            raise DataError(f"'{name}' holds {len(data)} graphs: pass one of them, such as data[0]")
+        return data[0], name
+    if isinstance(data, Data):
+        return data, "data"
+    raise DataError(
+        f"a graph in Python must be a Data of PyTorch Geometric, or its data set of one graph "
+        f"(got {type(data).__name__}): pass one graph, or the name or path of data"
+    )
+
+
+def _is_strided(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.layout == torch.strided
+
+
+def _from_tensors(
+    tensors: dict[Any, Any], diagnostics: Diagnostics, options: FeatureOptions
+) -> GraphColumns:
+    arrays = CheckedArrays(_to_numpy(tensors, diagnostics), diagnostics, options)
     missing = [name for name in ("x", "edge_index") if name not in arrays]
     if missing:
         arrays.fail(f"holds no tensor {' and no '.join(map(repr, missing))}", _PT_ADVICE)
@@ -305,7 +395,8 @@ def read_tensors(path: Path, diagnostics: Diagnostics, progress: Progress | None
         arrays.fail(f"'edge_index' must be [2, num_edges] (got {list(ends.shape)})", _PT_ADVICE)
     edges = arrays.edges("edge_index", ends.T, len(x), "edge_weight")
     labels = arrays.labels("y", len(x))
-    return NodeColumns(diagnostics, x, labels, split=arrays.split(len(x))), edges
+    split, encoding = arrays.split(len(x)), arrays.encoding
+    return NodeColumns(diagnostics, x, labels, split=split, encoding=encoding), edges
 
 
 def _load_tensors(data: bytes, diagnostics: Diagnostics) -> dict[Any, Any]:

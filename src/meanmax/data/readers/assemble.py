@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ from meanmax.data.readers.problems import Diagnostics
 from meanmax.graph import SparseFeatures
 
 PER_CLASS = 20
+_NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 GAPS = ("nan", "NaN", "NAN", "NA", "N/A", "n/a", "<NA>")  # Na is sodium
 
 
@@ -28,9 +29,16 @@ class LabelColumns:
     names: tuple[str, ...] = ()
 
     @property
+    def continuous(self) -> bool:
+        r"""Whether they are a regression target."""
+        return self.y.ndim == 1 and self.y.dtype.kind == "f"
+
+    @property
     def known(self) -> np.ndarray:
         r"""Which nodes have a label."""
-        return np.asarray(self.y >= 0 if self.y.ndim == 1 else ~np.isnan(self.y).any(1))
+        if self.y.dtype.kind != "f":
+            return np.asarray(self.y >= 0)
+        return np.asarray(~np.isnan(self.y.reshape(len(self.y), -1)).any(1))
 
 
 @dataclass(eq=False)
@@ -53,8 +61,10 @@ class NodeColumns:
     x: Any  # ndarray or csr_array of finite features, float32, [num_nodes, num_features]
     labels: LabelColumns
     ids: np.ndarray | None = None  # strings
-    split: np.ndarray | None = None  # 0 train, 1 validation, 2 test, -1 none
+    split: np.ndarray | None = None  # 0 train, 1 validation, 2 test, -1 none; a row for each split
     graph_ptr: np.ndarray | None = None  # the first node of each graph; one graph if None
+    feature_names: tuple[str, ...] = ()
+    encoding: dict[str, Any] = field(default_factory=dict)  # as in Dataset
 
     @property
     def count(self) -> int:
@@ -75,6 +85,32 @@ def class_order(names: Collection[str]) -> list[str]:
     if all(re.fullmatch(r"[+-]?[0-9]{1,18}", name) for name in names):
         return sorted(names, key=lambda name: (int(name), name))
     return sorted(names)
+
+
+def target_numbers(cells: list[str]) -> np.ndarray | None:
+    r"""The cells as float32, NaN for empty ones, if all are numbers and some are not whole: a
+    regression target. Otherwise :obj:`None`: they name classes.
+
+    Example:
+        >>> target_numbers(["1.5", "2", ""]), target_numbers(["1.0", "2"])
+        (array([1.5, 2. , nan], dtype=float32), None)
+    """
+    if not all(re.fullmatch(_NUMBER, cell) for cell in cells if cell):
+        return None
+    numbers = np.array([float(cell or "nan") for cell in cells], np.float64)
+    return as_target(numbers) if has_fractions(numbers) else None
+
+
+def has_fractions(numbers: np.ndarray) -> bool:
+    r"""Whether some number is not whole."""
+    finite = numbers[np.isfinite(numbers)]
+    return bool((np.floor(finite) != finite).any())
+
+
+def as_target(numbers: np.ndarray) -> np.ndarray:
+    r"""Numbers as float32, infinite where they exceed its range."""
+    with np.errstate(over="ignore"):
+        return numbers.astype(np.float32)
 
 
 def without_gaps(cells: list[str], diagnostics: Diagnostics) -> list[str]:
@@ -100,7 +136,7 @@ def assemble(name: str, nodes: NodeColumns, edges: EdgeColumns, directed: bool) 
     r"""Sorts the edges, checks what only the whole graph shows, and raises if there are errors."""
     _note_edges(nodes, edges, directed)
     _check_labels(nodes)
-    split = _split(nodes)
+    splits = _splits(nodes)
     nodes.diagnostics.stop_on_errors()
     edge_index, weight = canonical_edges(
         edges.source, edges.target, nodes.count, edges.weight, directed=directed
@@ -117,7 +153,10 @@ def assemble(name: str, nodes: NodeColumns, edges: EdgeColumns, directed: bool) 
         class_names=nodes.labels.names,
         node_ids=nodes.ids,
         graph_ptr=torch.from_numpy(ptr.astype(np.int64)),
-        split=split,
+        split=splits[0] if splits else None,
+        splits=splits if len(splits) > 1 else (),
+        feature_names=nodes.feature_names,
+        encoding=nodes.encoding,
         notes=(
             f"own graph from {nodes.diagnostics.file}",
             f"edges {way}, repeated ones merged",
@@ -165,6 +204,9 @@ def _check_labels(nodes: NodeColumns) -> None:
         advice = "this is enough to predict with a trained model, not to train one"
         diagnostics.note("no node has a label", advice)
         return
+    if nodes.labels.continuous:
+        _check_target(nodes)
+        return
     if y.ndim > 1:
         if y.shape[1] > 1 and (y[known].sum(1) == 1).all():
             advice = "if they are classes, write one column 'label'"
@@ -190,30 +232,55 @@ def _check_labels(nodes: NodeColumns) -> None:
         diagnostics.note(message, advice)
 
 
-def _split(nodes: NodeColumns) -> Split | None:
+def _check_target(nodes: NodeColumns) -> None:
+    y, known = nodes.labels.y, nodes.labels.known
+    message = "some labels are not whole numbers: they are read as a regression target, not classes"
+    nodes.diagnostics.note(message, "if they are classes, write whole numbers or names")
+    nodes.diagnostics.each(
+        np.flatnonzero(np.isinf(y)),
+        lambda node: (
+            f"the target of node {node if nodes.ids is None else str(nodes.ids[node])!r} "
+            "is not finite in 32 bits"
+        ),
+        "correct it, or leave it empty",
+    )
+    if np.unique(y[known]).size == 1:
+        message = f"all targets are the one number {y[known][0]:g}"
+        nodes.diagnostics.error(message, "supply at least two different ones")
+
+
+def _splits(nodes: NodeColumns) -> tuple[Split, ...]:
     if nodes.split is None:
-        return None
-    diagnostics, known = nodes.diagnostics, nodes.labels.known
-    unlabelled = int(np.count_nonzero((nodes.split >= 0) & ~known))
+        return ()
+    rows, known = np.atleast_2d(nodes.split), nodes.labels.known
+    unlabelled = int(np.count_nonzero((rows >= 0).any(0) & ~known))
     if unlabelled:
         message = f"{_count(unlabelled, 'node')} of the split without label"
-        diagnostics.note(message, "left out of the split, to be predicted")
-    used = np.where(known, nodes.split, -1)
+        nodes.diagnostics.note(message, "left out of the split, to be predicted")
+    if len(rows) == 1:
+        return (_split(nodes, rows[0], "the split", "own"),)
+    every = enumerate(rows)
+    return tuple(_split(nodes, row, f"split {k}", f"own, row {k}") for k, row in every)
+
+
+def _split(nodes: NodeColumns, row: np.ndarray, what: str, name: str) -> Split:
+    diagnostics, known = nodes.diagnostics, nodes.labels.known
+    used = np.where(known, row, -1)
     train, val, test = (torch.from_numpy(np.flatnonzero(used == part)) for part in range(3))
     if not train.numel() and known.any():
-        diagnostics.error("the split trains on no labelled node", "mark some of them 'train'")
+        diagnostics.error(f"{what} trains on no labelled node", "mark some of them 'train'")
     elif not val.numel():
         advice = "mark some 'val': models are selected on them"
-        diagnostics.note("the split has no validation nodes", advice)
+        diagnostics.note(f"{what} has no validation nodes", advice)
     if nodes.graph_ptr is not None and nodes.graph_ptr.size > 2:
         graph = np.repeat(np.arange(nodes.graph_ptr.size - 1), np.diff(nodes.graph_ptr))
         pairs = np.unique(np.stack([graph, used])[:, used >= 0], axis=1)
         divided = np.flatnonzero(np.bincount(pairs[0]) > 1)
         if divided.size:
-            message = f"the split divides {_count(divided.size, 'graph')} (the first is number "
+            message = f"{what} divides {_count(divided.size, 'graph')} (the first is number "
             message += f"{divided[0] + 1}), so that its parts see each other"
             diagnostics.note(message, "put all nodes of a graph in one part")
-    return Split(train, val, test, name="own")
+    return Split(train, val, test, name)
 
 
 def _count(number: int, thing: str) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from meanmax.data.files import Progress, report
 from meanmax.data.readers.assemble import GraphColumns
 from meanmax.data.readers.columns import IDS, WEIGHTS, read_edges, read_nodes, role
+from meanmax.data.readers.features import FeatureOptions
 from meanmax.data.readers.problems import Diagnostics
 from meanmax.data.readers.tables import LARGE, Table, pa
 
@@ -44,7 +45,7 @@ def _cell(value: Any) -> str:
 
 
 def _read_items(
-    nodes: Items, edges: Items, directed: bool, diagnostics: Diagnostics
+    nodes: Items, edges: Items, directed: bool, diagnostics: Diagnostics, options: FeatureOptions
 ) -> GraphColumns:
     """Attributes of an edge other than its weight are ignored: programs add ids and colours."""
     if not nodes[0]:
@@ -58,7 +59,7 @@ def _read_items(
         shown = ", ".join(map(repr, empty[:8]))
         diagnostics.note(f"{shown} of all nodes empty, not used", "fill in what matters")
     used = {name: name for name in names if name not in empty}
-    node_columns = read_nodes(_table(nodes, used, "node", diagnostics))
+    node_columns = read_nodes(_table(nodes, used, "node", diagnostics), options)
     assert node_columns.ids is not None
     names = dict.fromkeys(name for row in edges[0] for name in row)
     weight = next((name for name in names if name.lower() in WEIGHTS), None)
@@ -68,7 +69,9 @@ def _read_items(
     return node_columns, edge_columns
 
 
-def read_graphml(path: Path, diagnostics: Diagnostics, progress: Progress | None) -> GraphColumns:
+def read_graphml(
+    path: Path, diagnostics: Diagnostics, progress: Progress | None, options: FeatureOptions
+) -> GraphColumns:
     r"""Reads nodes and edges with their :obj:`<data>`. A document type is refused, because entities
     make XML unsafe. Keys without a name, which yEd uses for its drawing, are ignored.
     """
@@ -83,7 +86,8 @@ def read_graphml(path: Path, diagnostics: Diagnostics, progress: Progress | None
         keys = ", ".join(sorted(parser.nameless)[:8])
         message = f"data of keys without attr.name ({keys}) are not used"
         diagnostics.note(message, "give the key a name if they matter")
-    return _read_items(parser.items["node"], parser.items["edge"], parser.directed, diagnostics)
+    items = parser.items["node"], parser.items["edge"]
+    return _read_items(*items, parser.directed, diagnostics, options)
 
 
 class _GraphMLParser:
@@ -158,7 +162,9 @@ class _GraphMLParser:
         self.text.clear()
 
 
-def read_node_link(path: Path, diagnostics: Diagnostics, progress: Progress | None) -> GraphColumns:
+def read_node_link(
+    path: Path, diagnostics: Diagnostics, progress: Progress | None, options: FeatureOptions
+) -> GraphColumns:
     r"""Reads :obj:`{"nodes": [{"id": …, …}], "edges": [{"source": …, "target": …}]}`; older
     versions of networkx write :obj:`links` for :obj:`edges`.
     """
@@ -184,7 +190,7 @@ def read_node_link(path: Path, diagnostics: Diagnostics, progress: Progress | No
         items.append((rows, []))
     diagnostics.stop_on_errors()
     nodes, edges = items
-    return _read_items(nodes, edges, content.get("directed") is True, diagnostics)
+    return _read_items(nodes, edges, content.get("directed") is True, diagnostics, options)
 
 
 def _wrong_node(number: int, row: dict[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,10 @@ from meanmax.data.readers.assemble import (
     LabelColumns,
     NodeColumns,
     class_order,
+    target_numbers,
     without_gaps,
 )
+from meanmax.data.readers.features import FeatureOptions
 from meanmax.data.readers.problems import Diagnostics
 from meanmax.data.readers.tables import GOOD, LARGE, MISSING, TEXT, Table, has_decimal_comma, pa, pc
 from meanmax.data.splits import PART_OF_WORD
@@ -30,6 +33,7 @@ SOURCES = ("source", "src", "from", "u", "head", "node1")
 TARGETS = ("target", "dst", "to", "v", "tail", "node2", "dest", "destination")
 WEIGHTS = ("weight", "edge_weight", "w")
 LONGEST = 1000
+_IMPUTE = "--impute mean, median or zero"
 _SUSPICIOUS = {"-1", "nan", "na", "n/a", "null", "none", "?"}
 
 
@@ -43,7 +47,7 @@ def role(name: str) -> str:
     return "split" if lower == "split" else "feature"
 
 
-def read_nodes(table: Table) -> NodeColumns:
+def read_nodes(table: Table, options: FeatureOptions) -> NodeColumns:
     r"""Reads nodes. The names of the columns give their roles: :obj:`id`, :obj:`label` or several
     :obj:`label_...`, :obj:`split`; all others are features.
     """
@@ -58,9 +62,12 @@ def read_nodes(table: Table) -> NodeColumns:
     if not table.rows:
         table.diagnostics.fail("has no nodes", "write a row for each node")
     ids = _read_ids(table, by_role["id"][0])
-    x = _read_features(table, by_role["feature"])
+    x, feature_names, encoding = _read_features(table, by_role["feature"], options)
     labels = _read_labels(table, by_role["label"])
-    return NodeColumns(table.diagnostics, x, labels, ids, _read_split(table, by_role["split"]))
+    split = _read_split(table, by_role["split"])
+    return NodeColumns(
+        table.diagnostics, x, labels, ids, split, feature_names=feature_names, encoding=encoding
+    )
 
 
 def _find_labels(table: Table, by_role: dict[str, list[str]]) -> None:
@@ -103,17 +110,84 @@ def _read_ids(table: Table, name: str) -> np.ndarray:
     return ids
 
 
-def _read_features(table: Table, names: list[str]) -> np.ndarray:
-    """Finite float32, [num_nodes, num_features]."""
+def _read_features(
+    table: Table, names: list[str], options: FeatureOptions
+) -> tuple[np.ndarray, tuple[str, ...], dict[str, Any]]:
+    """Finite float32, [num_nodes, num_features], the names of features and their encoding."""
     if not names:
         table.diagnostics.fail(
             "has no feature columns, and a graph without features cannot be learned from",
             "add numbers that describe each node, such as its degree or a one-hot position",
         )
+    _check_one_hot(table, names, options)
+    plain = [name for name in names if name not in options.one_hot]
+    x, filled = _read_numbers(table, plain, options)
+    encoding: dict[str, Any] = {} if options.impute is None else {"impute": filled}
+    if not options.one_hot:
+        return x, tuple(names), encoding
+    categories: dict[str, list[str]] = {}
+    blocks, numbers = [], iter(x.T)
+    for name in names:
+        if name in options.one_hot:
+            block, categories[name] = _read_one_hot(table, name, options)
+            blocks.append(block)
+        else:
+            blocks.append(next(numbers)[:, None])
+    columns = [[f"{n}={c}" for c in categories[n]] if n in categories else [n] for n in names]
+    encoding["one_hot"] = categories
+    return np.concatenate(blocks, axis=1), tuple(chain.from_iterable(columns)), encoding
+
+
+def _check_one_hot(table: Table, names: list[str], options: FeatureOptions) -> None:
+    unknown = [name for name in options.one_hot if name not in names]
+    if unknown:
+        texts = [name for name in names if (table.floats(name)[1] == TEXT).any()]
+        known = f"feature columns with text are {_shown(texts)}" if texts else "no column has text"
+        table.diagnostics.fail(f"has no feature column {_shown(unknown)}", known)
+
+
+def _read_one_hot(table: Table, name: str, options: FeatureOptions) -> tuple[np.ndarray, list[str]]:
+    """A column of 0 and 1 for each category. Missing cells are all 0 if imputing is asked for."""
+    coded = table.names(name).dictionary_encode()
+    cells, index = coded.dictionary.to_pylist(), np.asarray(coded.indices)
+    given = options.one_hot[name]
+    categories = class_order({*cells} - {""}) if given is None else list(given)
+    position = {category: number for number, category in enumerate(categories)}
+    wrong = np.array([bool(cell) and cell not in position for cell in cells])
+    table.each(
+        np.flatnonzero(wrong[index]),
+        lambda row: f"{name!r} holds {table.cell(name, row)[:40]!r}, none of {_shown(categories)}",
+        "correct the cell, or train with data that have this category",
+    )
+    if options.impute is None:
+        empty = np.flatnonzero(np.array([not cell for cell in cells])[index])
+        advice = f"fill it in; impute='zero' ({_IMPUTE}) makes it 0 in all columns of {name!r}"
+        table.each(empty, lambda row: f"feature {name!r} is missing", advice)
+    table.diagnostics.check_size(4 * table.rows * len(categories))
+    rows = np.zeros((len(cells), len(categories)), np.float32)
+    for row, cell in enumerate(cells):
+        if cell in position:
+            rows[row, position[cell]] = 1.0
+    return rows[index], categories
+
+
+def _read_numbers(
+    table: Table, names: list[str], options: FeatureOptions
+) -> tuple[np.ndarray, dict[str, float]]:
+    """Finite float32, [num_nodes, num_columns], and what missing cells of each are filled with."""
     x = np.zeros((table.rows, len(names)), np.float32)
     states = np.zeros(x.shape, np.int8)
+    filled: dict[str, float] = {}
     for number, name in enumerate(names):
         x[:, number], state = table.floats(name)
+        if options.impute is not None:
+            gaps = np.asarray(pc.is_in(table.texts(name), pa.array(GAPS, LARGE)))
+            state = np.where(gaps | np.isnan(x[:, number]), MISSING, state)
+            value = options.value(name, x[state == GOOD, number])
+            if value is not None:
+                filled[name] = value
+                x[state == MISSING, number] = value
+                state = np.where(state == MISSING, GOOD, state)
         text = np.flatnonzero(state == TEXT)
         if 2 * text.size > np.count_nonzero(state != MISSING):  # one problem, not one per cell
             _report_text_column(table, name, int(text[0]))
@@ -122,14 +196,17 @@ def _read_features(table: Table, names: list[str]) -> np.ndarray:
     _report_cells(table, names, states == TEXT, "is not a number")
     _report_cells(table, names, states == MISSING, "is missing")
     _report_cells(table, names, ~np.isfinite(x) & (states == GOOD), "is not finite in 32 bits")
-    return x
+    return x, filled
 
 
 def _report_text_column(table: Table, name: str, row: int) -> None:
     example = table.cell(name, row)[:40]
     kind = table.columns[name].type
     kind = "text" if kind == LARGE or pa.types.is_dictionary(kind) else kind
-    advice = "remove it, or turn its values into columns of 0 and 1 (pandas.get_dummies)"
+    advice = (
+        f"remove it, or turn its values into columns of 0 and 1 with one_hot=[{name!r}] (--one-hot "
+        f"{name})"
+    )
     if has_decimal_comma(example):
         advice = "write numbers with a decimal point"
     message = f"column {name!r} holds {kind} (such as {example!r}), and features are numbers"
@@ -144,7 +221,7 @@ def _report_cells(table: Table, names: list[str], wrong: np.ndarray, what: str) 
         got += ": write a decimal point" if has_decimal_comma(cell) else ""
         return f"{table.place(row)}feature {name!r} {what}{got}"
 
-    advice = "write a number; to fill gaps, 0 or the column's mean are common"
+    advice = f"write a number; impute='mean' ({_IMPUTE}) fills gaps"
     table.diagnostics.each(np.argwhere(wrong), describe, advice, lambda at: table.line(at[0]))
 
 
@@ -163,6 +240,9 @@ def _read_labels(table: Table, columns: list[str]) -> LabelColumns:
     coded = table.names(columns[0]).dictionary_encode()
     cells, index = coded.dictionary.to_pylist(), np.asarray(coded.indices)
     cells = without_gaps(cells, table.diagnostics)
+    numbers = target_numbers(cells)
+    if numbers is not None:
+        return LabelColumns(numbers[index])
     parts = [[part.strip() for part in cell.split(SEPARATOR) if part.strip()] for cell in cells]
     names = class_order({name for part in parts for name in part})
     for name in names:

@@ -162,8 +162,8 @@ class NoLabels(Exception):  # noqa: N818 - pictures can do without
 class NodeLabels:
     r"""Classes and names of the nodes of a data set, and its size in words.
 
-    A class below 0 is none; :obj:`classes` is :obj:`None` if nodes have several labels, and
-    :obj:`ids` if nodes are just numbered.
+    A class below 0 is none; :obj:`classes` is :obj:`None` if nodes have several labels or a
+    number as target, and :obj:`ids` if nodes are just numbered.
     """
 
     class_names: tuple[str, ...]
@@ -177,10 +177,10 @@ class NodeLabels:
         r"""The labels of a loaded data set."""
         from meanmax.data import statistics
 
-        several = dataset.task == "multilabel"
-        size = size_text(statistics(dataset), "labels" if several else "classes")
+        words = {"multiclass": "classes", "multilabel": "labels", "regression": "target"}
+        size = size_text(statistics(dataset), words[dataset.task])
         y = dataset.y.numpy()
-        classes = None if several or not (y >= 0).any() else y
+        classes = y if dataset.task == "multiclass" and (y >= 0).any() else None
         return cls(dataset.class_names, classes, dataset.node_ids, dataset.num_nodes, size)
 
 

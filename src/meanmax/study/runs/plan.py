@@ -26,6 +26,8 @@ class DataRef:
     source: str  # a name or a path
     data_dir: str | None = None  # a folder to look in first
     directed: bool = False  # whether the edges of one's own graph keep their direction
+    one_hot: tuple[str, ...] = ()  # columns of categories of one's own nodes
+    impute: str | None = None  # what missing features of one's own nodes are filled with
     copy: str | None = field(default=None, compare=False)  # the file with the loaded data
 
 
@@ -54,10 +56,11 @@ class Plan:
     settings_name: str
     scheme: str | None = None  # of the splits; None for the data set's own
     overrides: Mapping[str, Any] = field(default_factory=dict)
+    pool: bool = False  # whether training and validation nodes come from one development pool
 
     def tasks(self, dataset: Dataset) -> list[Task]:
         r"""The runs, split by split, so that an unfinished table can already be compared."""
-        from meanmax.data import fingerprint, make_split
+        from meanmax.data import development_pool, fingerprint, make_split
         from meanmax.data.splits import default_scheme
 
         scheme = self.scheme or default_scheme(dataset)
@@ -66,14 +69,15 @@ class Plan:
         hashed = fingerprint(dataset)[:20]
         keep_loaded(self.data, dataset, hashed)
         name = self.name_of(dataset)
-        splits = {seed: make_split(dataset, scheme, seed) for seed in self.splits}
+        pool = development_pool(dataset, scheme) if self.pool else None
+        splits = {seed: make_split(dataset, scheme, seed, pool=pool) for seed in self.splits}
         hashes = {seed: split_hash(split) for seed, split in splits.items()}
         return [
             Task(
                 RunSpec(
                     data=name,
                     data_hash=hashed,
-                    split=without_folder(scheme),
+                    split=f"{scheme}, pool" if self.pool else without_folder(scheme),
                     split_seed=seed,
                     split_hash=hashes[seed],
                     seed=seed,
@@ -117,13 +121,15 @@ def settings_text(settings_name: str, overrides: Mapping[str, Any], scheme: str 
     return ", ".join([Path(settings_name).name, *changed])
 
 
-def reference(source: str, data_dir: Path | None, directed: bool = False) -> DataRef:
-    r"""A reference with absolute paths, since workers may run in another folder."""
+def reference(source: str, data_dir: Path | None, **own: Any) -> DataRef:
+    r"""A reference with absolute paths, since workers may run in another folder; :obj:`own` are the
+    options for one's own graph.
+    """
     from meanmax.data.fetch.catalog import is_name
 
     if not is_name(source) and Path(source).exists():
         source = str(Path(source).resolve())
-    return DataRef(source, str(data_dir.resolve()) if data_dir else None, directed)
+    return DataRef(source, str(data_dir.resolve()) if data_dir else None, **own)
 
 
 def check_splits(tasks: Sequence[Task], dataset: Dataset) -> None:

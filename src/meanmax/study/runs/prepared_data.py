@@ -43,7 +43,8 @@ def load_prepared(ref: DataRef, spec: RunSpec) -> tuple[Dataset, Graph]:
         else:
             from meanmax.data import fingerprint, load
 
-            dataset = load(ref.source, data_dir=ref.data_dir, directed=ref.directed)
+            own = {"directed": ref.directed, "one_hot": ref.one_hot, "impute": ref.impute}
+            dataset = load(ref.source, data_dir=ref.data_dir, **own)  # type: ignore[arg-type]
             keep_loaded(ref, dataset, fingerprint(dataset)[:20])
     dataset, graph, data_hash = _loaded[ref]
     if data_hash != spec.data_hash:
