@@ -23,7 +23,7 @@ COMMANDS = {
     "tune": "Search settings on validation nodes.",
     "warmup": "Compile the kernels ahead of use.",
 }
-UNLISTED = ("bench-large",)
+UNLISTED = ("bench-large", "calibrate")
 
 
 @final
