@@ -32,32 +32,32 @@ def gather_sum(total, rows, neighbour, weight, first, last, width):
 
 @reordered_subroutine
 def _gather_shared(total, rows, neighbour, weight, first, last):
-    e = first
-    if e + 4 <= last:  # as below, but there is no running sum yet
-        x0, x1 = rows[neighbour[e]], rows[neighbour[e + 1]]
-        x2, x3 = rows[neighbour[e + 2]], rows[neighbour[e + 3]]
-        a0, a1 = weight[e, 0], weight[e + 1, 0]
-        a2, a3 = weight[e + 2, 0], weight[e + 3, 0]
+    e, last = U(first), U(last)
+    if e + U(4) <= last:  # as below, but there is no running sum yet
+        x0, x1 = rows[U(neighbour[e])], rows[U(neighbour[e + U(1)])]
+        x2, x3 = rows[U(neighbour[e + U(2)])], rows[U(neighbour[e + U(3)])]
+        a0, a1 = weight[e, U(0)], weight[e + U(1), U(0)]
+        a2, a3 = weight[e + U(2), U(0)], weight[e + U(3), U(0)]
         for c in range(total.shape[0]):
             total[c] = a0 * x0[c] + a1 * x1[c] + a2 * x2[c] + a3 * x3[c]
-        e += 4
+        e += U(4)
     else:
         for c in range(total.shape[0]):
             total[c] = 0
-    while e + 4 <= last:
-        x0, x1 = rows[neighbour[e]], rows[neighbour[e + 1]]
-        x2, x3 = rows[neighbour[e + 2]], rows[neighbour[e + 3]]
-        a0, a1 = weight[e, 0], weight[e + 1, 0]
-        a2, a3 = weight[e + 2, 0], weight[e + 3, 0]
+    while e + U(4) <= last:
+        x0, x1 = rows[U(neighbour[e])], rows[U(neighbour[e + U(1)])]
+        x2, x3 = rows[U(neighbour[e + U(2)])], rows[U(neighbour[e + U(3)])]
+        a0, a1 = weight[e, U(0)], weight[e + U(1), U(0)]
+        a2, a3 = weight[e + U(2), U(0)], weight[e + U(3), U(0)]
         for c in range(total.shape[0]):
             total[c] += a0 * x0[c] + a1 * x1[c] + a2 * x2[c] + a3 * x3[c]
-        e += 4
+        e += U(4)
     while e < last:
-        x0 = rows[neighbour[e]]
-        a0 = weight[e, 0]
+        x0 = rows[U(neighbour[e])]
+        a0 = weight[e, U(0)]
         for c in range(total.shape[0]):
             total[c] += a0 * x0[c]
-        e += 1
+        e += U(1)
 
 
 @reordered_subroutine
