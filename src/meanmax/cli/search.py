@@ -20,7 +20,7 @@ from meanmax.study.runs.plan import Plan, Task, check_methods, check_splits
 from meanmax.study.runs.row import Row
 from meanmax.study.runs.run_missing import Workers
 from meanmax.study.runs.search import Found, Group, Method, SearchRuns
-from meanmax.study.settings.search import RUNGS, SPACE, Search, Tried
+from meanmax.study.settings.search import SPACE, Search, Tried
 from meanmax.study.settings.settings import AUTO, SettingsError
 from meanmax.study.stats.comparison import BASELINE
 
@@ -141,8 +141,8 @@ def run_search(
         ],
         dataset,
     )
-    final = 0 if then is None else RUNGS[-1][0] * sum(map(len, bare.values()))
-    total = runs.epochs + final
+    final = sum(len(bare[method.name]) * runs.longest(method) for method in methods)
+    total = runs.epochs + (0 if then is None else final)
     _announce(runs, dataset, total, budget, workers)
     with search_bar(total) as bar:
 
@@ -174,10 +174,8 @@ def final_tasks(
             group = next(own, searched.groups[0])  # one search may serve all splits
             best = searched.best(backbone, task.spec.aggr, group)
             assert best is not None
-            settings = {**best.trial.settings, "epochs": best.epochs}
-            found.append(
-                replace(task, spec=replace(task.spec, settings=settings), settings_name=AUTO)
-            )
+            spec = replace(task.spec, settings=best.trial.settings)
+            found.append(replace(task, spec=spec, settings_name=AUTO))
         if references and plan is plans[0]:
             for task in tasks:
                 if task.spec.aggr == BASELINE:

@@ -35,8 +35,10 @@ BASE = "default"
 r"""The settings file that gives what is not searched."""
 SPACE = "search"
 r"""The space in the package."""
-RUNGS = ((40, 1.0), (120, 1 / 3), (400, 1 / 9))
-r"""Epochs of each round, and the share of the trials that reach it."""
+RUNGS = ((40, 1.0), (120, 1 / 3), (math.inf, 1 / 9))
+r"""The most epochs of a trial in each round, and the share of the trials that reach it. In the last
+one, trials have the epochs of their settings.
+"""
 LINEAR_END: dict[str, dict[str, Any]] = {
     "lp": {"start": 1.0, "shift": "consistent"},
     "poly": {"start": 0.0, "normalize": "sum"},
