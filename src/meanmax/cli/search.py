@@ -21,7 +21,7 @@ from meanmax.study.runs.row import Row
 from meanmax.study.runs.run_missing import Workers
 from meanmax.study.runs.search import Found, Group, Method, SearchRuns
 from meanmax.study.settings.search import SPACE, Search, Tried
-from meanmax.study.settings.settings import AUTO, SettingsError
+from meanmax.study.settings.settings import AUTO, SettingsError, settings_key
 from meanmax.study.stats.comparison import BASELINE
 
 if TYPE_CHECKING:
@@ -91,13 +91,18 @@ class Searched:
 
     def missing(self) -> list[str]:
         r"""The methods without any successful trial."""
-        return [f"{b}+{a}" for (b, a), _ in {k: v for k, v in self.found.items() if not v}]
+        return list(dict.fromkeys(f"{b}+{a}" for ((b, a), _), own in self.found.items() if not own))
 
     def usual(self, backbone: str, aggr: str) -> Tried | None:
-        r"""The choice for most of the groups; at equal numbers, the one with the higher score."""
+        r"""The choice for most of the groups; at equal numbers, the one with the better score."""
         listed = [one for g in self.groups if (one := self.best(backbone, aggr, g)) is not None]
-        counts = Counter(one.trial.number for one in listed)
-        return max(listed, key=lambda one: (counts[one.trial.number], one.score), default=None)
+        counts = Counter(settings_key(one.trial.settings) for one in listed)
+        sign = 1.0 if METRICS[self.searches[backbone].metric].higher_is_better else -1.0
+
+        def rank(one: Tried) -> tuple[int, float]:
+            return counts[settings_key(one.trial.settings)], sign * one.score
+
+        return max(listed, key=rank, default=None)
 
 
 def run_search(
