@@ -50,9 +50,10 @@ space_option = click.option(
 )
 
 
-def metric_of(dataset: Dataset, tasks: Sequence[Task], given: str | None) -> str:
+def metric_of(dataset: Dataset, plan: Plan, given: str | None) -> str:
     r"""The metric of a comparison; raises a :class:`SettingsError` unless it fits the task and the
-    validation nodes. The default follows from training and validation labels of the first split.
+    validation and test nodes. The default is that of the settings, or follows from training and
+    validation labels of the first split.
     """
     import torch
 
@@ -60,7 +61,19 @@ def metric_of(dataset: Dataset, tasks: Sequence[Task], given: str | None) -> str
     from meanmax.train.metrics import check_metric, default_metric
     from meanmax.train.problem import Objective
 
+    tasks = plan.tasks(dataset)
     split = tasks[0].split
+    fixed = plan.overrides.get("metric")
+    if None not in (given, fixed) and given != fixed:
+        raise SettingsError(f"--metric {given} contradicts --set metric={fixed}: give one of them")
+    if given is None:
+        stated = {task.spec.settings.get("metric") for task in tasks}
+        if len(stated) > 1:
+            raise SettingsError(
+                f"the settings {plan.settings_name!r} give methods different metrics: choose one "
+                f"with --metric"
+            )
+        (given,) = stated
     if given is None:
         seen = dataset.y[torch.cat([split.train, split.val])]
         counts = torch.bincount(seen).tolist() if dataset.task == "multiclass" else ()

@@ -135,7 +135,7 @@ def compare(
         plan = replace(plan, pool=auto and extent == "once")
         bare = plan.tasks(dataset)
         check_splits(bare, dataset)
-        metric = metric_of(dataset, bare, metric)
+        metric = metric_of(dataset, plan, metric)
         if auto:
             with_mlp = references and planned["backbone"] != MLP and not dataset.num_graphs > 1
             plans = [plan]
@@ -166,7 +166,8 @@ def compare(
             )
         else:
             usual = USUAL_METRIC[dataset.task]
-            given = {} if metric == usual else {"metric": metric, "select": "score"}
+            stated = {task.spec.settings.get("metric", usual) for task in bare}
+            given = {} if stated == {metric} else {"metric": metric, "select": "score"}
             plan = replace(plan, overrides={**given, **plan.overrides})
             rows = run_missing(out, checked_tasks(plan, dataset), **runs)
         named, kind = plan.name_of(dataset), METRICS[metric]
