@@ -126,7 +126,8 @@ def compare(
     if not auto and (useless := options.given("budget", "space_name", "extent", "save_settings")):
         raise click.UsageError(f"{', '.join(useless)} only applies to --settings auto")
     if save_settings is not None:
-        options.check_output(save_settings, overwrite=True, suffixes=[".toml"])
+        given = {"suffixes": [".toml"], "option": "--save-settings"}
+        options.check_output(save_settings, overwrite=True, **given)
     searched: Searched | None = None
     with options.clear_errors():
         dataset, plan = load_planned(
@@ -179,7 +180,7 @@ def compare(
             data=named,
             name=kind.label,
             higher_is_better=kind.higher_is_better,
-            references=reference_rows(rows) if auto and references else None,
+            references=reference_rows(rows, planned["backbone"]) if auto and references else None,
         )
         described = settings_text(planned["settings_name"], plan.overrides, plan.scheme)
         if searched is not None and save_settings is not None:
