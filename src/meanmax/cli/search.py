@@ -6,6 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -252,16 +253,18 @@ def _announce(
     runs: SearchRuns, dataset: Dataset, epochs: int, budget: int, workers: Workers
 ) -> None:
     r"""Says what will be searched and about how long it takes, from a few timed epochs."""
-    seconds = [_epoch_seconds(runs, dataset, method) for method in runs.methods]
-    jobs = workers.jobs or max(1, (os.cpu_count() or 1) // workers.threads)
-    expected = epochs * sum(seconds) / len(seconds) / jobs
-    methods = len(runs.methods)
-    click.echo(
-        f"Search: {budget} trials of each of {methods} methods on {len(runs.groups)} "
-        f"{'split' if len(runs.groups) == 1 else 'splits'}, at most {epochs:,} epochs, about "
-        f"{clock(expected)} if nothing is stored.",
-        err=True,
+    from meanmax.train import TrainingError
+
+    methods, splits = len(runs.methods), sum(map(len, runs.groups))
+    text = (
+        f"Search: {budget} trials of each of {methods} method{'' if methods == 1 else 's'} on "
+        f"{splits} split{'' if splits == 1 else 's'}, at most {epochs:,} epochs"
     )
+    with suppress(TrainingError):  # which the trials report
+        seconds = [_epoch_seconds(runs, dataset, method) for method in runs.methods]
+        jobs = workers.jobs or max(1, (os.cpu_count() or 1) // workers.threads)
+        text += f", about {clock(epochs * sum(seconds) / methods / jobs)} if nothing is stored"
+    click.echo(f"{text}.", err=True)
 
 
 def _epoch_seconds(runs: SearchRuns, dataset: Dataset, method: Method) -> float:

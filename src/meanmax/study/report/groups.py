@@ -73,8 +73,9 @@ class RunGroup:
         known = self.comparisons.get(frozenset(row.key for row in self.selected.rows))
         if known is not None:
             return known
-        if self.settings_name == AUTO:
-            kind = METRICS[self.rows[0].settings["metric"]]
+        stated = self.rows[0].settings.get("metric")
+        if stated is not None:
+            kind = METRICS[stated]
             return compare(
                 self.selected,
                 self.backbone,

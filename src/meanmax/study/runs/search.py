@@ -104,7 +104,8 @@ class SearchRuns:
 
     def longest(self, method: Method) -> int:
         r"""The most epochs of a trial of a method."""
-        return max(t.settings["epochs"] for t in method.search.trials(method.aggr))
+        trials = method.search.trials(method.aggr)
+        return max(int(trial.settings["epochs"]) for trial in trials)
 
     @property
     def _budget(self) -> int:

@@ -174,7 +174,7 @@ def read_space(name: str) -> dict[str, Any]:
         and all(is_condition(rule.get("when"), "metric") for rule in rules)
     ):
         raise SettingsError(
-            f"the space {name!r} must have a table [default], and may have [[anchor]], and [[rule]] "
+            f"the space {name!r} must have a table [default], and may have [[anchor]] and [[rule]] "
             f"with when = {{ backbone = [...], aggr = [...], data = [...], metric = [...] }} "
             f"(got {', '.join(content) or 'nothing'})"
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
-from meanmax.names import REFERENCES
+from meanmax.names import METRICS, REFERENCES
 from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.stats.cells import Selected, learned_values, mean_and_std, scores
 from meanmax.study.stats.paired import Paired, holm, paired, reachable
@@ -87,6 +87,12 @@ class Comparison:
     def unit(self) -> str:
         r"""What runs are paired over."""
         return "seed" if self.one_split else "split"
+
+    @property
+    def heading(self) -> str:
+        r"""The heading of scores in tables."""
+        plain = [metric.label for metric in METRICS.values() if not metric.percent]
+        return self.metric if self.metric in plain else f"{self.metric} %"
 
     @property
     def verdict(self) -> str:
@@ -267,8 +273,8 @@ def _layer(name: str) -> str:
 
 
 def findings(comparison: Comparison) -> str:
-    r"""Which aggregators differ from the baseline, on how many splits, and what is missing; first of
-    all, what makes the comparison inconclusive.
+    r"""Which aggregators differ from the baseline, on how many splits, and what is missing; before
+    that, what makes the comparison inconclusive.
 
     An aggregator is better if its interval is above 0 *and* its adjusted p-value is below 0.05, and
     worse if its interval is below 0 and the p-value is.
