@@ -304,22 +304,24 @@ def given(*names: str) -> list[str]:
     ]
 
 
-def check_output(path: Path, *, overwrite: bool, suffixes: Sequence[str] = ()) -> None:
-    r"""Raises a :class:`click.ClickException` unless the file of :obj:`--out` can be written.
+def check_output(
+    path: Path, *, overwrite: bool, suffixes: Sequence[str] = (), option: str = "--out"
+) -> None:
+    r"""Raises a :class:`click.ClickException` unless the file of an option can be written.
 
     :obj:`suffixes`: the allowed ones; empty for any.
     """
     problem = None
     if suffixes and path.suffix.lower() not in suffixes:
-        problem = f"the name of --out must end with {' or '.join(suffixes)} (got '{path}')"
+        problem = f"the name of {option} must end with {' or '.join(suffixes)} (got '{path}')"
     elif path.is_dir():
-        problem = f"'{path}' is a folder: give --out the name of a file"
+        problem = f"'{path}' is a folder: give {option} the name of a file"
     elif not path.parent.is_dir():
-        problem = f"there is no folder '{path.parent}': make it, or choose another --out"
+        problem = f"there is no folder '{path.parent}': make it, or choose another {option}"
     elif path.exists() and not overwrite:
-        problem = f"'{path}' exists: choose another --out, or give --force to overwrite it"
+        problem = f"'{path}' exists: choose another {option}, or give --force to overwrite it"
     elif not os.access(path.parent, os.W_OK):
-        problem = f"the folder '{path.parent}' cannot be written to: choose another --out"
+        problem = f"the folder '{path.parent}' cannot be written to: choose another {option}"
     if problem is not None:
         raise click.ClickException(problem)
 

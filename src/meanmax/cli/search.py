@@ -6,6 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,8 @@ from meanmax.study.runs.plan import Plan, Task, check_methods, check_splits
 from meanmax.study.runs.row import Row
 from meanmax.study.runs.run_missing import Workers
 from meanmax.study.runs.search import Found, Group, Method, SearchRuns
-from meanmax.study.settings.search import RUNGS, SPACE, Search, Tried
-from meanmax.study.settings.settings import AUTO, SettingsError
+from meanmax.study.settings.search import SPACE, Search, Tried
+from meanmax.study.settings.settings import AUTO, SettingsError, settings_key
 from meanmax.study.stats.comparison import BASELINE
 
 if TYPE_CHECKING:
@@ -50,9 +51,10 @@ space_option = click.option(
 )
 
 
-def metric_of(dataset: Dataset, tasks: Sequence[Task], given: str | None) -> str:
+def metric_of(dataset: Dataset, plan: Plan, given: str | None) -> str:
     r"""The metric of a comparison; raises a :class:`SettingsError` unless it fits the task and the
-    validation nodes. The default follows from training and validation labels of the first split.
+    validation and test nodes. The default is that of the settings, or follows from training and
+    validation labels of the first split.
     """
     import torch
 
@@ -60,7 +62,19 @@ def metric_of(dataset: Dataset, tasks: Sequence[Task], given: str | None) -> str
     from meanmax.train.metrics import check_metric, default_metric
     from meanmax.train.problem import Objective
 
+    tasks = plan.tasks(dataset)
     split = tasks[0].split
+    fixed = plan.overrides.get("metric")
+    if None not in (given, fixed) and given != fixed:
+        raise SettingsError(f"--metric {given} contradicts --set metric={fixed}: give one of them")
+    if given is None:
+        stated = {task.spec.settings.get("metric") for task in tasks}
+        if len(stated) > 1:
+            raise SettingsError(
+                f"the settings {plan.settings_name!r} give methods different metrics: choose one "
+                f"with --metric"
+            )
+        (given,) = stated
     if given is None:
         seen = dataset.y[torch.cat([split.train, split.val])]
         counts = torch.bincount(seen).tolist() if dataset.task == "multiclass" else ()
@@ -91,13 +105,18 @@ class Searched:
 
     def missing(self) -> list[str]:
         r"""The methods without any successful trial."""
-        return [f"{b}+{a}" for (b, a), _ in {k: v for k, v in self.found.items() if not v}]
+        return list(dict.fromkeys(f"{b}+{a}" for ((b, a), _), own in self.found.items() if not own))
 
     def usual(self, backbone: str, aggr: str) -> Tried | None:
-        r"""The choice for most of the groups; at equal numbers, the one with the higher score."""
+        r"""The choice for most of the groups; at equal numbers, the one with the better score."""
         listed = [one for g in self.groups if (one := self.best(backbone, aggr, g)) is not None]
-        counts = Counter(one.trial.number for one in listed)
-        return max(listed, key=lambda one: (counts[one.trial.number], one.score), default=None)
+        counts = Counter(settings_key(one.trial.settings) for one in listed)
+        sign = 1.0 if METRICS[self.searches[backbone].metric].higher_is_better else -1.0
+
+        def rank(one: Tried) -> tuple[int, float]:
+            return counts[settings_key(one.trial.settings)], sign * one.score
+
+        return max(listed, key=rank, default=None)
 
 
 def run_search(
@@ -141,8 +160,8 @@ def run_search(
         ],
         dataset,
     )
-    final = 0 if then is None else RUNGS[-1][0] * sum(map(len, bare.values()))
-    total = runs.epochs + final
+    final = sum(len(bare[method.name]) * runs.longest(method) for method in methods)
+    total = runs.epochs + (0 if then is None else final)
     _announce(runs, dataset, total, budget, workers)
     with search_bar(total) as bar:
 
@@ -174,10 +193,8 @@ def final_tasks(
             group = next(own, searched.groups[0])  # one search may serve all splits
             best = searched.best(backbone, task.spec.aggr, group)
             assert best is not None
-            settings = {**best.trial.settings, "epochs": best.epochs}
-            found.append(
-                replace(task, spec=replace(task.spec, settings=settings), settings_name=AUTO)
-            )
+            spec = replace(task.spec, settings=best.trial.settings)
+            found.append(replace(task, spec=spec, settings_name=AUTO))
         if references and plan is plans[0]:
             for task in tasks:
                 if task.spec.aggr == BASELINE:
@@ -236,16 +253,18 @@ def _announce(
     runs: SearchRuns, dataset: Dataset, epochs: int, budget: int, workers: Workers
 ) -> None:
     r"""Says what will be searched and about how long it takes, from a few timed epochs."""
-    seconds = [_epoch_seconds(runs, dataset, method) for method in runs.methods]
-    jobs = workers.jobs or max(1, (os.cpu_count() or 1) // workers.threads)
-    expected = epochs * sum(seconds) / len(seconds) / jobs
-    methods = len(runs.methods)
-    click.echo(
-        f"Search: {budget} trials of each of {methods} methods on {len(runs.groups)} "
-        f"{'split' if len(runs.groups) == 1 else 'splits'}, at most {epochs:,} epochs, about "
-        f"{clock(expected)} if nothing is stored.",
-        err=True,
+    from meanmax.train import TrainingError
+
+    methods, splits = len(runs.methods), sum(map(len, runs.groups))
+    text = (
+        f"Search: {budget} trials of each of {methods} method{'' if methods == 1 else 's'} on "
+        f"{splits} split{'' if splits == 1 else 's'}, at most {epochs:,} epochs"
     )
+    with suppress(TrainingError):  # which the trials report
+        seconds = [_epoch_seconds(runs, dataset, method) for method in runs.methods]
+        jobs = workers.jobs or max(1, (os.cpu_count() or 1) // workers.threads)
+        text += f", about {clock(epochs * sum(seconds) / methods / jobs)} if nothing is stored"
+    click.echo(f"{text}.", err=True)
 
 
 def _epoch_seconds(runs: SearchRuns, dataset: Dataset, method: Method) -> float:

@@ -330,12 +330,12 @@ class Scaling:
             x64 = x.double()
             return cls.of_moments(x64.mean(dim=0), x64.std(dim=0, correction=0), x.dtype)
         value, column = x.value.double(), x.graph.col.long()
-        sums = torch.zeros(2, x.size(1), dtype=torch.float64)
-        sums[0].index_add_(0, column, value)
-        sums[1].index_add_(0, column, value.square())
-        mean, square = sums / x.size(0)
-        deviation = (square - mean.square()).clamp(min=0).sqrt()
-        return cls.of_moments(torch.zeros_like(mean), deviation, x.dtype)
+        zeros = torch.zeros(x.size(1), dtype=torch.float64)
+        mean = zeros.index_add(0, column, value) / x.size(0)
+        missing = x.size(0) - torch.bincount(column, minlength=x.size(1))
+        square = (missing * mean.square()).index_add(0, column, (value - mean[column]).square())
+        found = cls.of_moments(mean, (square / x.size(0)).sqrt(), x.dtype)
+        return replace(found, mean=torch.zeros_like(found.mean))
 
     @classmethod
     def of_rows(cls, channels: int) -> Scaling:

@@ -42,8 +42,6 @@ class Settings:
             micro-F1 of several labels, :math:`R^2` of numbers)
         class_weight (str, optional): :obj:`"balanced"` gives all classes the same weight in the
             loss, however many training nodes they have. (default: all nodes have the same weight)
-        scale (bool, optional): Whether to standardize dense features and row-normalize sparse
-            ones. (default: :obj:`False`)
         scale (bool or str, optional): How to scale features, see :class:`NodeClassifier`.
             (default: :obj:`False`)
         batch_graphs (int, optional): Graphs per batch, where training graphs are separate.

@@ -74,7 +74,7 @@ def test_the_page_shows_the_comparison_of_the_table(tmp_path):
     with mock.patch("meanmax.study.report.groups.compare") as compare:
         (section,) = shown(tmp_path, comparisons=known)["sections"]
     assert compare.call_count == 0
-    assert section["metric"] == "micro-F1" and {x["mean"] for x in section["lines"]} == {12.5}
+    assert section["metric"] == "micro-F1 %" and {x["mean"] for x in section["lines"]} == {12.5}
     other = {frozenset(row.key for row in store.rows()[1:]): table}
     (section,) = shown(tmp_path, comparisons=other)["sections"]
     assert section["lines"][0]["mean"] == 82.5, "a comparison of other rows is not used"

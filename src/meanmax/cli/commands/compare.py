@@ -28,14 +28,14 @@ from meanmax.cli.search import (
     space_option,
 )
 from meanmax.cli.tables import Grid, decimal, mean_std, print_out, with_interval
-from meanmax.data.files import write_text
+from meanmax.data.files import DataError, write_text
 from meanmax.names import METRICS, USUAL_METRIC
 from meanmax.study.report.page import write_report
 from meanmax.study.runs.machine import revision_notes
 from meanmax.study.runs.plan import check_splits, settings_text
 from meanmax.study.runs.row import Row
 from meanmax.study.settings.search import BASE, settings_file
-from meanmax.study.settings.settings import AUTO
+from meanmax.study.settings.settings import AUTO, SettingsError
 from meanmax.study.stats.cells import Selected
 from meanmax.study.stats.comparison import BASELINE, Comparison, Line, reference_rows
 from meanmax.study.stats.comparison import compare as compare_rows
@@ -43,7 +43,7 @@ from meanmax.study.store.exports import export_rows
 from meanmax.study.store.store import DEFAULT_STORE, reported
 
 SEARCHED_ONCE = 3  # splits that one search for all of them sees
-HEADINGS = ("aggregator", "n", "{metric} %", "− baseline", "p (Holm)", "learned", "maxness", "s")
+HEADINGS = ("aggregator", "n", "{score}", "− baseline", "p (Holm)", "learned", "maxness", "s")
 HOW_TO_READ = (
     "Scores are of test nodes, mean ± standard deviation over splits; models are selected on "
     "validation nodes alone. Differences to the baseline are paired over splits, with a 95 % "
@@ -126,16 +126,22 @@ def compare(
     if not auto and (useless := options.given("budget", "space_name", "extent", "save_settings")):
         raise click.UsageError(f"{', '.join(useless)} only applies to --settings auto")
     if save_settings is not None:
-        options.check_output(save_settings, overwrite=True, suffixes=[".toml"])
+        name = "--save-settings"
+        options.check_output(save_settings, overwrite=True, suffixes=[".toml"], option=name)
     searched: Searched | None = None
     with options.clear_errors():
         dataset, plan = load_planned(
             aggrs=aggrs, **planned | ({"settings_name": BASE} if auto else {})
         )
         plan = replace(plan, pool=auto and extent == "once")
-        bare = plan.tasks(dataset)
+        try:
+            bare = plan.tasks(dataset)
+        except DataError as problem:
+            if not plan.pool:
+                raise
+            raise SettingsError(f"--search once: {problem}; or give --search each") from problem
         check_splits(bare, dataset)
-        metric = metric_of(dataset, bare, metric)
+        metric = metric_of(dataset, plan, metric)
         if auto:
             with_mlp = references and planned["backbone"] != MLP and not dataset.num_graphs > 1
             plans = [plan]
@@ -166,7 +172,8 @@ def compare(
             )
         else:
             usual = USUAL_METRIC[dataset.task]
-            given = {} if metric == usual else {"metric": metric, "select": "score"}
+            stated = {task.spec.settings.get("metric", usual) for task in bare}
+            given = {} if stated == {metric} else {"metric": metric, "select": "score"}
             plan = replace(plan, overrides={**given, **plan.overrides})
             rows = run_missing(out, checked_tasks(plan, dataset), **runs)
         named, kind = plan.name_of(dataset), METRICS[metric]
@@ -178,9 +185,13 @@ def compare(
             data=named,
             name=kind.label,
             higher_is_better=kind.higher_is_better,
-            references=reference_rows(rows) if auto and references else None,
+            references=reference_rows(rows, planned["backbone"]) if auto and references else None,
         )
-        described = settings_text(planned["settings_name"], plan.overrides, plan.scheme)
+        changed = plan.overrides
+        if auto and metric != USUAL_METRIC[dataset.task]:
+            changed = {"metric": metric, **changed}
+        described = settings_text(planned["settings_name"], changed, plan.scheme)
+        described += ", searched once" if plan.pool else ""
         if searched is not None and save_settings is not None:
             usual_choice = {
                 name: one for name, _ in searched.found if (one := searched.usual(*name))
@@ -217,7 +228,7 @@ def comparison_grid(result: Comparison, settings: str) -> Grid:
     r"""One line for each aggregator."""
     return Grid(
         f"{result.data}, {result.backbone}, settings {settings}",
-        [heading.format(metric=result.metric) for heading in HEADINGS],
+        [heading.format(score=result.heading) for heading in HEADINGS],
         [_cells(line) for line in (*result.lines, *result.references)],
         left=["aggregator", "learned"],
     )

@@ -79,7 +79,7 @@ def tune(
     aggrs = [BASELINE, *(aggr for aggr in aggrs if aggr != BASELINE)]
     with options.clear_errors():
         dataset, plan = load_planned(aggrs=aggrs, settings_name=BASE, **planned)
-        metric = metric_of(dataset, plan.tasks(dataset), metric)
+        metric = metric_of(dataset, plan, metric)
         workers = {"workers": runs["workers"], "retry_failed": runs["retry_failed"]}
         searched = run_search(
             dataset,

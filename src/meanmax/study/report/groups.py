@@ -14,6 +14,7 @@ from typing import Any
 from meanmax.data.fetch.catalog import CATALOG
 from meanmax.names import METRICS, REFERENCES
 from meanmax.study.paper.result_tables import BACKBONES, PPI, SCHEMES, SETS, cell_of, paper_gain
+from meanmax.study.runs.plan import POOLED
 from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.settings.settings import AUTO, NAMES, option_text, override_options, settings_key
 from meanmax.study.stats.cells import Selected, cells, planned_settings, select
@@ -72,8 +73,9 @@ class RunGroup:
         known = self.comparisons.get(frozenset(row.key for row in self.selected.rows))
         if known is not None:
             return known
-        if self.settings_name == AUTO:
-            kind = METRICS[self.rows[0].settings["metric"]]
+        stated = self.rows[0].settings.get("metric")
+        if stated is not None:
+            kind = METRICS[stated]
             return compare(
                 self.selected,
                 self.backbone,
@@ -182,7 +184,11 @@ class RunGroup:
         words = ["meanmax", "compare", "--data", source, "--backbone", self.backbone]
         words += ["--aggr", ",".join(self.aggrs)]
         words += ["--splits", str(max(row.split_seed for row in self.rows) + 1)]
-        words += ["--split", f"{kind}:{PLACE}/{file}" if colon else self.split]
+        scheme, pooled, _ = self.split.partition(POOLED)
+        words += ["--split", f"{kind}:{PLACE}/{file}" if colon else scheme]
+        words += ["--search", "once"] if pooled else []
+        if self.settings_name == AUTO:
+            words += ["--metric", self.rows[0].settings["metric"]]
         if self.settings_name in NAMES:
             words += ["--settings", self.settings_name]
         return shlex.join(words + override_options(self.overrides))
@@ -294,15 +300,16 @@ def _groups_in(rows: list[Row], comparisons: Comparisons) -> list[RunGroup]:
 
 def _searched_groups(rows: list[Row], comparisons: Comparisons) -> list[RunGroup]:
     r"""The comparisons of one data set and scheme whose settings were searched in each split: one
-    for each backbone and metric, with the last run of each method and split.
+    for each backbone and metric, with the last run of each method and split; those of a known
+    comparison come before later ones.
     """
+    known = frozenset[str]().union(*comparisons)
     last: dict[tuple[Any, ...], Row] = {}
-    for row in sorted(rows, key=lambda row: row.finished):
+    for row in sorted(rows, key=lambda row: (row.key in known, row.finished)):
         last[row.backbone, row.aggr, row.split_seed, row.settings.get("metric")] = row
     found = []
     for metric in dict.fromkeys(key[-1] for key in last):
         kept = [row for key, row in last.items() if key[-1] == metric]
-        beside = reference_rows(kept)
         names = dict.fromkeys(row.backbone for row in kept)
         backbones = [n for n in names if n not in REFERENCES and n != "mlp"] or ["mlp"]
         for backbone in backbones:
@@ -310,6 +317,7 @@ def _searched_groups(rows: list[Row], comparisons: Comparisons) -> list[RunGroup
             if own:
                 first = own[0]
                 place = (first.data, first.data_hash, first.split, backbone)
+                beside = reference_rows(kept, backbone)
                 found.append(RunGroup(*place, AUTO, {}, own, comparisons, beside))
     return found
 

@@ -124,7 +124,7 @@ def _section(group: RunGroup, evidence: Evidence) -> dict[str, Any]:
             {"name": name, "value": setting(value)} for name, value in group.overrides.items()
         ],
         "split": group.split,
-        "metric": group.comparison.metric,
+        "metric": group.comparison.heading,
         "lines": own,
         "references": [json_safe(line) for line in group.comparison.references],
         "paper": any(line["paper"] for line in own),

@@ -19,6 +19,9 @@ if TYPE_CHECKING:  # commands that only print tables do not wait for torch
     from meanmax.data import Dataset, Split
 
 
+POOLED = ", pool"  # after the scheme of splits that draw from a development pool
+
+
 @dataclass(frozen=True)
 class DataRef:
     r"""Where a worker finds the data."""
@@ -77,7 +80,7 @@ class Plan:
                 RunSpec(
                     data=name,
                     data_hash=hashed,
-                    split=f"{scheme}, pool" if self.pool else without_folder(scheme),
+                    split=f"{scheme}{POOLED}" if self.pool else without_folder(scheme),
                     split_seed=seed,
                     split_hash=hashes[seed],
                     seed=seed,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from meanmax.names import LEARNED
 from meanmax.study.runs.plan import Task
 from meanmax.study.runs.row import Row
 from meanmax.study.settings.search import (
@@ -93,9 +94,18 @@ class SearchRuns:
     @property
     def epochs(self) -> int:
         r"""The epochs of all rounds, if no trial stops early."""
-        each = sum(survivors(self._budget, rung) * RUNGS[rung][0] for rung in range(len(RUNGS)))
-        learned = sum(2 * RUNGS[-1][0] for method in self.methods if method.aggr != BASELINE)
-        return sum(map(len, self.groups)) * (each * len(self.methods) + learned)
+        total = 0
+        for method in self.methods:
+            most = self.longest(method)
+            for rung, (limit, _) in enumerate(RUNGS):
+                total += survivors(self._budget, rung) * int(min(limit, most))
+            total += 2 * most if method.aggr in LEARNED else 0
+        return total * sum(map(len, self.groups))
+
+    def longest(self, method: Method) -> int:
+        r"""The most epochs of a trial of a method."""
+        trials = method.search.trials(method.aggr)
+        return max(int(trial.settings["epochs"]) for trial in trials)
 
     @property
     def _budget(self) -> int:
@@ -108,10 +118,9 @@ class SearchRuns:
         rung: int,
         run_all: RunAll,
     ) -> Found:
-        epochs = RUNGS[rung][0]
         tasks = {
             (place, trial.number): [
-                self._task(place[0], seed, trial, epochs) for seed in sorted(place[1])
+                self._task(place[0], seed, trial, rung) for seed in sorted(place[1])
             ]
             for place, own in trials.items()
             for trial in own
@@ -120,7 +129,11 @@ class SearchRuns:
         return {
             place: ranked(
                 [
-                    tried(one, [rows[t.spec.key] for t in tasks[place, one.number]], epochs)
+                    tried(
+                        one,
+                        [rows[t.spec.key] for t in tasks[place, one.number]],
+                        _epochs(one, rung),
+                    )
                     for one in own
                 ],
                 self.methods[0].search.metric,
@@ -128,9 +141,13 @@ class SearchRuns:
             for place, own in trials.items()
         }
 
-    def _task(self, name: tuple[str, str], seed: int, trial: Trial, epochs: int) -> Task:
+    def _task(self, name: tuple[str, str], seed: int, trial: Trial, rung: int) -> Task:
         r"""A run of a trial; it reads no test label and keeps no artefact."""
         bare = self.bare[name][seed]
-        limited = min(epochs, trial.settings.get("epochs", epochs))
-        settings = {**trial.settings, "epochs": limited}
+        settings = {**trial.settings, "epochs": _epochs(trial, rung)}
         return replace(bare, spec=replace(bare.spec, settings=settings), brief=True)
+
+
+def _epochs(trial: Trial, rung: int) -> int:
+    r"""The epochs of a trial in a round."""
+    return int(min(RUNGS[rung][0], trial.settings["epochs"]))

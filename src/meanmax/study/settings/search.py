@@ -22,6 +22,8 @@ from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.settings.settings import (
     SettingsError,
     apply_rules,
+    is_condition,
+    is_tables,
     option_text,
     packaged,
     settings_for,
@@ -35,8 +37,10 @@ BASE = "default"
 r"""The settings file that gives what is not searched."""
 SPACE = "search"
 r"""The space in the package."""
-RUNGS = ((40, 1.0), (120, 1 / 3), (400, 1 / 9))
-r"""Epochs of each round, and the share of the trials that reach it."""
+RUNGS = ((40, 1.0), (120, 1 / 3), (math.inf, 1 / 9))
+r"""The most epochs of a trial in each round, and the share of the trials that reach it. In the last
+one, trials have the epochs of their settings.
+"""
 LINEAR_END: dict[str, dict[str, Any]] = {
     "lp": {"start": 1.0, "shift": "consistent"},
     "poly": {"start": 0.0, "normalize": "sum"},
@@ -104,22 +108,25 @@ class Search:
 
     def contained(self, trial: Trial, aggr: str) -> list[Trial]:
         r"""A trial of the baseline as candidates of an aggregator: learned as by default, and
-        frozen at the linear end. None for aggregators that have no linear end.
+        frozen at the linear end, unless fixed settings exclude that. None for aggregators that have
+        no linear end.
         """
         if aggr not in LEARNED:
             return []
         searched = self.space(BASELINE)
         common = {name: trial.settings.get(name) for name in searched}
         learned = self.settings(aggr, common)
-        frozen = self.settings(aggr, {**common, **LINEAR_END[aggr], "learn": False, "per": "layer"})
-        return [
-            Trial(self.budget, aggr, learned),
-            Trial(self.budget + 1, aggr, frozen),
-        ]
+        linear = {**LINEAR_END[aggr], "learn": False}
+        frozen = self.settings(aggr, {**common, **linear, "per": "layer"})
+        found = [Trial(self.budget, aggr, learned), Trial(self.budget + 1, aggr, frozen)]
+        return found if linear.items() <= frozen.items() else found[:1]
 
     def settings(self, aggr: str, drawn: Mapping[str, Any]) -> dict[str, Any]:
         r"""The settings of an aggregator with some of them drawn; :obj:`"none"` is no value."""
-        given = {name: None if value == "none" else value for name, value in drawn.items()}
+        given = {
+            name: None if value == "none" and name != "activation" else value  # where it is a value
+            for name, value in drawn.items()
+        }
         always = {"metric": self.metric, "select": "score"}
         overrides = {**always, **given, **self.fixed}
         return settings_for(BASE, self.backbone, aggr, self.data, overrides)
@@ -158,13 +165,20 @@ def read_space(name: str) -> dict[str, Any]:
         content = tomllib.loads(Path(name).read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"the space {name!r} cannot be read ({error})") from error
-    tables = [content.get("default", {}), *content.get("rule", [])]
-    if not content.keys() <= {"default", "anchor", "rule"} or "default" not in content:
+    rules, anchors = content.get("rule", []), content.get("anchor", [])
+    if not (
+        content.keys() <= {"default", "anchor", "rule"}
+        and isinstance(content.get("default"), dict)
+        and is_tables(rules)
+        and is_tables(anchors)
+        and all(is_condition(rule.get("when"), "metric") for rule in rules)
+    ):
         raise SettingsError(
-            f"the space {name!r} must have a table [default], and may have [[rule]] and [[anchor]] "
+            f"the space {name!r} must have a table [default], and may have [[anchor]] and [[rule]] "
+            f"with when = {{ backbone = [...], aggr = [...], data = [...], metric = [...] }} "
             f"(got {', '.join(content) or 'nothing'})"
         )
-    for values in tables:
+    for values in [content["default"], *rules]:
         for setting, listed in values.items():
             if setting == "when":
                 continue
@@ -174,7 +188,7 @@ def read_space(name: str) -> dict[str, Any]:
                     f"the space {name!r} must list the values of '{setting}', such as [0.01, 0.1] "
                     f"(got {listed!r})"
                 )
-    for anchor in content.get("anchor", []):
+    for anchor in anchors:
         for setting in anchor:
             check_name(setting)
     return content

@@ -178,8 +178,8 @@ def _check_form(name: str, content: Mapping[str, Any]) -> None:
         content.keys() <= {"base", "default", "rule"}
         and ("base" in content or "default" in content)
         and isinstance(content.get("default", {}), dict)
-        and isinstance(rules, list)
-        and all(isinstance(rule, dict) and _is_condition(rule.get("when")) for rule in rules)
+        and is_tables(rules)
+        and all(is_condition(rule.get("when")) for rule in rules)
     )
     if not sound:
         raise SettingsError(f"settings file {name!r} does not have the expected form: {_FORM}")
@@ -191,8 +191,14 @@ def _check_form(name: str, content: Mapping[str, Any]) -> None:
         )
 
 
-def _is_condition(when: object) -> bool:
-    if not isinstance(when, dict) or not when.keys() <= _CONDITIONS:
+def is_tables(listed: object) -> bool:
+    r"""Whether a value of a file is a list of tables."""
+    return isinstance(listed, list) and all(isinstance(each, dict) for each in listed)
+
+
+def is_condition(when: object, *more: str) -> bool:
+    r"""Whether a value of a file is the condition of a rule, which may name :obj:`more` facts."""
+    if not isinstance(when, dict) or not when.keys() <= {*_CONDITIONS, *more}:
         return False
     return all(isinstance(allowed, list) for allowed in when.values())
 
@@ -207,7 +213,8 @@ def _parsed(name: str, text: str) -> Any:
         return text
     if kind is bool:
         if text.lower() not in ("true", "false", "yes", "no"):
-            raise SettingsError(f"'{name}' must be true or false (got {text!r})")
+            also = f", or one of {', '.join(SCALES)}" if name == "scale" else ""
+            raise SettingsError(f"'{name}' must be true or false{also} (got {text!r})")
         return text.lower() in ("true", "yes")
     try:
         return kind(text)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
-from meanmax.names import REFERENCES
+from meanmax.names import METRICS, REFERENCES
 from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.stats.cells import Selected, learned_values, mean_and_std, scores
 from meanmax.study.stats.paired import Paired, holm, paired, reachable
@@ -89,12 +89,15 @@ class Comparison:
         return "seed" if self.one_split else "split"
 
     @property
+    def heading(self) -> str:
+        r"""The heading of scores in tables."""
+        plain = [metric.label for metric in METRICS.values() if not metric.percent]
+        return self.metric if self.metric in plain else f"{self.metric} %"
+
+    @property
     def verdict(self) -> str:
         r"""The :func:`findings`, and how cautiously to read them."""
-        found = findings(self)
-        if self.doubts:
-            found = f"Not conclusive: {' '.join(self.doubts)} What was measured: {found}"
-        return found if self.one_split else f"{found} {CAVEAT}"
+        return findings(self) if self.one_split else f"{findings(self)} {CAVEAT}"
 
     def as_dict(self) -> dict[str, Any]:
         r"""The comparison for JSON, with its verdict and the judgement on each line."""
@@ -146,12 +149,11 @@ def compare(
     return Comparison(data, backbone, name, lines, selected.notes, beside, doubts, one_split)
 
 
-def reference_rows(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    r"""The rows of references by their labels."""
-    labels = {**REFERENCES, "mlp": MLP}
+def reference_rows(rows: Iterable[Row], backbone: str) -> dict[str, list[Row]]:
+    r"""The rows of references of a backbone by their labels."""
     found: dict[str, list[Row]] = {}
-    for name, label in labels.items():
-        if own := [row for row in rows if row.backbone == name]:
+    for name, label in {**REFERENCES, "mlp": MLP}.items():
+        if name != backbone and (own := [row for row in rows if row.backbone == name]):
             found[label] = own
     return found
 
@@ -271,7 +273,8 @@ def _layer(name: str) -> str:
 
 
 def findings(comparison: Comparison) -> str:
-    r"""Which aggregators differ from the baseline, on how many splits, and what is missing.
+    r"""Which aggregators differ from the baseline, on how many splits, and what is missing; before
+    that, what makes the comparison inconclusive.
 
     An aggregator is better if its interval is above 0 *and* its adjusted p-value is below 0.05, and
     worse if its interval is below 0 and the p-value is.
@@ -289,6 +292,8 @@ def findings(comparison: Comparison) -> str:
     else:
         sentences = _differences(reference, others, unit)
     sentences += _failures(comparison.lines)
+    if comparison.doubts:
+        sentences = ["Not conclusive:", *comparison.doubts, "What was measured:", *sentences]
     return " ".join([*sentences, ONE_SPLIT] if comparison.one_split else sentences)
 
 
