@@ -8,7 +8,8 @@ from click.testing import CliRunner
 from meanmax.cli import main
 from meanmax.study.store.store import Store
 
-QUICK = ["--splits", "3", "--jobs", "1", "--set", "epochs=8", "--aggr", "none,softmax"]
+QUICK = ["--settings", "default", "--splits", "3", "--jobs", "1", "--set", "epochs=8"]
+QUICK += ["--aggr", "none,softmax"]
 
 
 def run(*words):
@@ -61,7 +62,7 @@ def test_json_is_for_scripts(tmp_path):
 
 
 def test_the_baseline_and_pyg_baselines_are_compared_too(tmp_path):
-    words = ["--splits", "2", "--jobs", "1", "--set", "epochs=4"]
+    words = ["--settings", "default", "--splits", "2", "--jobs", "1", "--set", "epochs=4"]
     aggrs = "max,pyg-softmax,pyg-powermean,pna"
     result = run("--data", "karate", "--out", tmp_path, *words, "--aggr", aggrs, "--json")
     lines = json.loads(result.stdout)["lines"]
@@ -83,8 +84,9 @@ def test_the_baseline_and_pyg_baselines_are_compared_too(tmp_path):
         (["--data", "karate", "--backbone", "cat", "--aggr", "pyg-softmax"], "no layer"),
     ],
 )
-def test_bad_input_is_refused_before_anything_runs(tmp_path, words, message):
-    result = run(*words, "--out", tmp_path / "runs")
+@pytest.mark.parametrize("settings", ["auto", "default"])
+def test_bad_input_is_refused_before_anything_runs(tmp_path, words, message, settings):
+    result = run(*words, "--out", tmp_path / "runs", "--settings", settings)
     assert result.exit_code != 0
     assert message in result.stderr
     assert not (tmp_path / "runs").exists()
@@ -123,7 +125,7 @@ def test_a_folder_with_the_name_of_a_benchmark_is_not_that_benchmark(tmp_path):
 
 def test_a_name_is_a_name_also_beside_a_folder_of_that_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    quick = ["--jobs", "1", "--set", "epochs=2", "--aggr", "none"]
+    quick = ["--settings", "default", "--jobs", "1", "--set", "epochs=2", "--aggr", "none"]
     for splits in ("1", "2"):  # the second time the first one's folder is there
         result = run("--data", "karate", "--out", "karate", "--splits", splits, *quick)
         assert result.exit_code == 0, result.output
@@ -132,6 +134,7 @@ def test_a_name_is_a_name_also_beside_a_folder_of_that_name(tmp_path, monkeypatc
 
 def test_embeddings_are_pictured_on_request(tmp_path):
     words = ["--splits", "1", "--jobs", "1", "--set", "epochs=2", "--aggr", "none", "--tsne"]
+    words += ["--settings", "default"]
     result = run("--data", "karate", "--out", tmp_path, *words)
     assert result.exit_code == 0, result.output
     assert 'class="scatter"' in (tmp_path / "report.html").read_text("utf-8")
@@ -160,6 +163,7 @@ def test_settings_without_effect_are_named_and_others_have_files_of_their_own(tm
 
 def test_maxness_of_the_maximum_is_one(tmp_path):
     words = ["--splits", "2", "--jobs", "1", "--set", "epochs=3", "--aggr", "none,max", "--json"]
+    words += ["--settings", "default"]
     lines = json.loads(run("--data", "karate", "--out", tmp_path, *words).stdout)["lines"]
     assert [line["maxness"] for line in lines] == [0.0, 1.0]
 
@@ -200,6 +204,7 @@ def test_a_table_that_cannot_be_written_says_what_to_do(tmp_path):
 
 def test_runs_that_diverge_are_told_and_all_of_them_is_an_error(tmp_path):
     words = ["--splits", "2", "--jobs", "1", "--set", "lr=1e30", "--set", "epochs=30"]
+    words += ["--settings", "default"]
     result = run("--data", "karate", "--out", tmp_path, *words, "--aggr", "none,lp")
     assert result.exit_code == 1
     assert "lower the learning rate" in result.stderr

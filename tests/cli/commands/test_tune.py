@@ -22,24 +22,31 @@ def test_settings_are_searched_once_and_written_for_other_commands(tmp_path):
     result = run(*QUICK, "--store", store, "--out", file)
     assert result.exit_code == 0, result.output
     assert file.read_text() in result.stdout
-    assert "val " in result.stderr and "test" not in result.stderr
+    assert "test" not in result.stderr
+    assert result.stderr.startswith("Search: 3 trials of each of 2 methods on 2 splits, at most ")
     rows = Store(store).rows()
-    assert sorted(row.aggr for row in rows) == ["none"] * 6 + ["softmax"] * 6
+    # All rounds have the same few epochs, so only the first one and what is taken over run.
+    assert sum(row.aggr == "none" for row in rows) == 6
+    assert sum(row.aggr == "softmax" for row in rows) in (8, 10)
+    assert all(row.settings["epochs"] == 4 for row in rows)
+    assert all(row.metrics.keys() == {"val_score", "val_loss"} for row in rows)
 
     facts = json.loads(run(*QUICK, "--store", store, "--json").stdout)
     assert [row.finished for row in Store(store).rows()] == [row.finished for row in rows]
+    assert (facts["metric"], facts["budget"], facts["data"]) == ("accuracy", 3, "karate")
     for aggr in ("none", "softmax"):
-        trials = facts["trials"][aggr]
-        assert [trial["n"] for trial in trials] == [2, 2, 2]
+        for one in facts["candidates"][aggr]:
+            own = [row.metrics["val_score"] for row in rows if row.settings == one["settings"]]
+            assert one["n"] == len(own) == 2 and one["score"] == sum(own) / 2
+        assert facts["chosen"][aggr] == facts["candidates"][aggr][0]
         means = {
-            trial["number"]: sum(
-                row.metrics["val_score"] for row in rows if row.settings == trial["settings"]
+            tuple(sorted(map(str, row.settings.items()))): sum(
+                other.metrics["val_score"] / 2 for other in rows if other.settings == row.settings
             )
-            / 2
-            for trial in trials
+            for row in rows
+            if row.aggr == aggr
         }
-        assert {trial["number"]: trial["score"] for trial in trials} == means
-        assert means[facts["chosen"][aggr]["number"]] == max(means.values())
+        assert facts["chosen"][aggr]["score"] == max(means.values())
 
     words = ["--data", "karate", "--aggr", "softmax", "--splits", "2", "--jobs", "1", "--json"]
     words += ["--settings", file, "--out", tmp_path / "runs"]
@@ -56,7 +63,7 @@ def test_test_scores_have_no_say(tmp_path):
         listed = connection.execute("SELECT id, metrics FROM runs").fetchall()
         for number, text in listed:
             metrics = json.loads(text)
-            del metrics["all_score"]
+            assert not any("test" in name or "all" in name for name in metrics)
             metrics["test_score"] = 100.0 * (number % 2)
             connection.execute(
                 "UPDATE runs SET metrics = ? WHERE id = ?", (json.dumps(metrics), number)
@@ -64,16 +71,37 @@ def test_test_scores_have_no_say(tmp_path):
     assert run(*QUICK, "--store", tmp_path).stdout == before
 
 
+def test_another_metric_and_space(tmp_path):
+    space = tmp_path / "space.toml"
+    space.write_text('[default]\nlr = [0.01, 0.5]\nclass_weight = ["none", "balanced"]\n')
+    words = [*QUICK, "--store", tmp_path / "runs", "--space", space, "--metric", "macro_f1"]
+    result = run(*words, "--json")
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert facts["space"]["none"] == {"lr": [0.01, 0.5], "class_weight": ["none", "balanced"]}
+    assert facts["space"]["softmax"] == facts["space"]["none"]
+    rows = Store(tmp_path / "runs").rows()
+    assert {(row.settings["metric"], row.settings["select"]) for row in rows} == {
+        ("macro_f1", "score")
+    }
+    assert "validation macro-F1" in run(*words).stdout
+
+
 def test_bad_input_is_refused_before_anything_runs(tmp_path):
+    space = tmp_path / "space.toml"
+    space.write_text("[default]\nlr = [0.01, 0.1]\n")
     for words, message in (
-        (["--budget", "1000"], "there are 96 different settings of the baseline"),
+        (["--budget", "5", "--space", space], "the space has 2 different settings of the baseline"),
+        (["--budget", "0"], "Invalid value for '--budget'"),
         (["--set", "lr=fast"], "'lr' must be a number"),
         (["--data", "karatee"], "did you mean 'karate'"),
         (["--out", tmp_path / "mine.txt"], "must end with .toml"),
         (["--set", "norm=no"], "norm"),
+        (["--metric", "r2"], "'metric' must be one of 'accuracy'"),
+        (["--metric", "macro_f1", "--set", "metric=accuracy"], "contradicts --set metric=accuracy"),
     ):
         result = run("--data", "karate", "--store", tmp_path / "runs", *words)
-        assert result.exit_code != 0 and message in result.stderr, message
+        assert result.exit_code != 0 and message in " ".join(result.stderr.split()), message
     assert not (tmp_path / "runs").exists()
 
 
@@ -81,4 +109,5 @@ def test_a_method_that_never_ends_well_is_an_error(tmp_path):
     words = ["--data", "karate", "--aggr", "none", "--budget", "2", "--splits", "1", "--jobs", "1"]
     result = run(*words, "--store", tmp_path, "--set", "lr=1e30", "--set", "epochs=30")
     assert result.exit_code == 1
-    assert "no trial of none succeeded on all splits" in result.stderr
+    assert "no trial of gcn+none succeeded" in result.stderr
+    assert {row.status for row in Store(tmp_path).rows()} == {"diverged"}

@@ -94,3 +94,12 @@ def test_overrides_are_parsed_by_type():
 def test_wrong_overrides_say_what_to_do(pair, message):
     with pytest.raises(SettingsError, match=message):
         parse_overrides([pair])
+
+
+def test_the_ways_to_scale_features():
+    assert parse_overrides(["scale=rows"]) == {"scale": "rows"}
+    assert parse_overrides(["scale=standard"]) == {"scale": "standard"}
+    assert parse_overrides(["scale=yes"]) == {"scale": True}
+    assert settings_for("default", "gcn", "none", "karate", {"scale": "rows"})["scale"] == "rows"
+    with pytest.raises(SettingsError, match="true or false, or one of rows, standard"):
+        parse_overrides(["scale=columns"])

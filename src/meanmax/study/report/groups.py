@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from meanmax.data.fetch.catalog import CATALOG
-from meanmax.names import METRICS, REFERENCES
+from meanmax.names import METRICS, REFERENCES, USUAL_METRIC
 from meanmax.study.paper.result_tables import BACKBONES, PPI, SCHEMES, SETS, cell_of, paper_gain
 from meanmax.study.runs.plan import POOLED
 from meanmax.study.runs.row import Row, json_safe
@@ -147,6 +147,9 @@ class RunGroup:
         changed = "".join(f", {name}={setting(value)}" for name, value in self.overrides.items())
         if len(self.overrides) > NAMED_CHANGES:
             changed = f", {len(self.overrides)} changed"
+        metric = self.rows[0].settings.get("metric")
+        if self.settings_name == AUTO and metric not in USUAL_METRIC.values():
+            changed = f", by {self.comparison.metric}"
         return f"{self.data}, {self.backbone}, settings {self.settings_name}{changed}"
 
     def settings_table(self) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from typing import Any
 from meanmax.names import LEARNED, METRICS
 from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.settings.settings import (
+    OPTIONAL,
     SettingsError,
     apply_rules,
     is_condition,
@@ -251,9 +252,12 @@ def settings_file(chosen: Mapping[tuple[str, str], Tried], data: str, budget: in
     ]
     for (backbone, aggr), one in chosen.items():
         when = {"backbone": backbone, "aggr": aggr, "data": data}
-        listed = ", ".join(f"{fact} = [{_toml(value)}]" for fact, value in when.items())
-        lines += ["", "[[rule]]", f"when = {{ {listed} }}"]
-        lines += [f"{name} = {_toml(value)}" for name, value in one.trial.settings.items()]
+        facts = ", ".join(f"{fact} = [{_toml(value)}]" for fact, value in when.items())
+        lines += ["", "[[rule]]", f"when = {{ {facts} }}"]
+        base = settings_for(BASE, backbone, aggr, data)
+        left_out = {n: "none" for n in base if n in OPTIONAL and n not in one.trial.settings}
+        listed = {**one.trial.settings, **left_out}
+        lines += [f"{name} = {_toml(value)}" for name, value in listed.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -35,7 +35,8 @@ _FORM = (
     "a settings file has a [default] table or base = 'default', and [[rule]] tables with when = "
     "{ backbone = [...], aggr = [...], data = [...] }"
 )
-_OPTIONAL = ("aggregator_clip", "class_weight", "heads", "metric", "norm", "order", "skip")
+OPTIONAL = ("aggregator_clip", "class_weight", "heads", "metric", "norm", "order", "skip")
+r"""Settings that :obj:`"none"` leaves out, in files and on the command line."""
 
 
 def current_name(name: str) -> str:
@@ -70,7 +71,9 @@ def read_settings(
     r"""The settings of a method on a data set, only those that it depends on, from one of
     :obj:`NAMES` or the path of a file.
     """
-    found = apply_rules(read_rules(name), backbone, aggr, data) | dict(overrides or {})
+    found = apply_rules(read_rules(name), backbone, aggr, data)
+    found = {k: None if v == "none" and k in OPTIONAL else v for k, v in found.items()}
+    found |= dict(overrides or {})
     return Settings.from_dict(backbone, aggr, found)
 
 
@@ -206,7 +209,7 @@ def is_condition(when: object, *more: str) -> bool:
 def _parsed(name: str, text: str) -> Any:
     kind = KINDS[name]
     if text.lower() == "none" and name != "activation":  # where "none" is a value
-        if name not in _OPTIONAL:
+        if name not in OPTIONAL:
             raise SettingsError(f"'{name}' needs a value (got {text!r})")
         return None
     if name == "scale" and text in SCALES:
