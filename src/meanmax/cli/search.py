@@ -190,7 +190,8 @@ def final_tasks(
         tasks = plan.tasks(dataset)
         for task in tasks:
             own = (g for g in searched.groups if task.spec.split_seed in g)
-            group = next(own, searched.groups[0])  # one search may serve all splits
+            shared = searched.groups[task.spec.split_seed % len(searched.groups)]
+            group = next(own, shared)  # with a development pool, a search serves other splits too
             best = searched.best(backbone, task.spec.aggr, group)
             assert best is not None
             spec = replace(task.spec, settings=best.trial.settings)

@@ -84,6 +84,13 @@ def make_split(
     return checked_split(dataset, drawn, f"{wanted}, seed {int(seed)}")
 
 
+def is_random(dataset: Dataset, scheme: str | None) -> bool:
+    r"""Whether a scheme (by default the one that fits) draws nodes at random, so that it can draw
+    them from a development pool.
+    """
+    return (default_scheme(dataset) if scheme is None else scheme) in _POOLED
+
+
 def development_pool(dataset: Dataset, scheme: str | None = None, seed: int = 0) -> Tensor:
     r"""Draws the nodes that training and validation nodes of all splits come from, so that no test
     node of one split has been used to choose settings on another; see the argument :obj:`pool` of

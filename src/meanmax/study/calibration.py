@@ -35,7 +35,7 @@ class Case:
     budget: int = 6
     splits: int = 10
     epochs: int = 150
-    once: bool = False  # whether one search serves all splits
+    searches: int = 3  # that serve all splits, which come from one development pool; 0 for each
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,10 @@ def run_case(case: Case) -> Outcome:
     dataset, overrides = load(source), {"epochs": case.epochs}
     plan = Plan(
         reference(source, None), [case.backbone], [BASELINE], range(case.splits), BASE,
-        None, overrides, pool=case.once,
+        None, overrides, pool=case.searches > 0,
     )  # fmt: skip
     tasks = {task.spec.split_seed: task for task in plan.tasks(dataset)}
-    groups = [tuple(tasks)[:3]] if case.once else [(seed,) for seed in tasks]
+    groups = [(seed,) for seed in list(tasks)[: case.searches or None]]
     found = []
     for arm in range(2):
         moved = {
@@ -84,8 +84,7 @@ def run_case(case: Case) -> Outcome:
         chosen = SearchRuns([method], groups, {method.name: moved}).run(_execute_all)
         scores = []
         for seed, task in moved.items():
-            group = next((g for g in groups if seed in g), groups[0])
-            settings = chosen[method.name, group][0].trial.settings
+            settings = chosen[method.name, groups[seed % len(groups)]][0].trial.settings
             (row,) = _execute_all("", [replace(task, spec=replace(task.spec, settings=settings))])
             scores.append(row.metrics["test_score"])
         found.append(scores)

@@ -21,7 +21,12 @@ GRAPH = "sbm:nodes=400,edges=1600,seed={seed}"
 @click.option("--budget", type=options.POSITIVE, default=6, help="Trials of each search.")
 @options.splits
 @click.option("--epochs", type=options.POSITIVE, default=150, help="Epochs of a run at most.")
-@click.option("--once", is_flag=True, help="One search for all splits instead of one in each.")
+@click.option(
+    "--searches",
+    type=options.NOT_NEGATIVE,
+    default=3,
+    help="Searches that serve all splits; 0 for one in each.",
+)
 @click.option(
     "--planted",
     type=click.FloatRange(0, 1),

@@ -42,7 +42,7 @@ from meanmax.study.stats.comparison import compare as compare_rows
 from meanmax.study.store.exports import export_rows
 from meanmax.study.store.store import DEFAULT_STORE, reported
 
-SEARCHED_ONCE = 3  # splits that one search for all of them sees
+SHARED = 3  # searches that serve all splits
 HEADINGS = ("aggregator", "n", "{score}", "− baseline", "p (Holm)", "learned", "maxness", "s")
 HOW_TO_READ = (
     "Scores are of test nodes, mean ± standard deviation over splits; models are selected on "
@@ -70,11 +70,10 @@ HOW_TO_READ = (
 @click.option(
     "--search",
     "extent",
-    type=click.Choice(["each", "once"]),
-    default="each",
-    help="With 'auto': search in each split, which lets the variance of the choice into the "
-    "intervals; or once for all splits, which is faster: training and validation nodes then come "
-    "from one half of the nodes and test nodes from the other.",
+    type=click.Choice(["shared", "each"]),
+    help="With 'auto': 'shared', three searches serve all splits, whose training and validation "
+    "nodes come from one half of the nodes and whose test nodes from the other; 'each', a search in "
+    "each split. [default: shared for random splits, else each]",
 )
 @click.option(
     "--save-settings",
@@ -104,7 +103,7 @@ def compare(
     metric: str | None,
     budget: int,
     space_name: Path | None,
-    extent: str,
+    extent: str | None,
     save_settings: Path | None,
     references: bool,
     out: Path,
@@ -133,13 +132,17 @@ def compare(
         dataset, plan = load_planned(
             aggrs=aggrs, **planned | ({"settings_name": BASE} if auto else {})
         )
-        plan = replace(plan, pool=auto and extent == "once")
+        from meanmax.data.splits import is_random
+
+        if auto and extent is None:
+            extent = "shared" if is_random(dataset, plan.scheme) else "each"
+        plan = replace(plan, pool=auto and extent == "shared")
         try:
             bare = plan.tasks(dataset)
         except DataError as problem:
             if not plan.pool:
                 raise
-            raise SettingsError(f"--search once: {problem}; or give --search each") from problem
+            raise SettingsError(f"{problem}; or give --search each") from problem
         check_splits(bare, dataset)
         metric = metric_of(dataset, plan, metric)
         if auto:
@@ -158,11 +161,7 @@ def compare(
                 dataset,
                 plans,
                 metric=metric,
-                groups=(
-                    [tuple(plan.splits)[:SEARCHED_ONCE]]
-                    if plan.pool
-                    else [(seed,) for seed in plan.splits]
-                ),
+                groups=[(seed,) for seed in (plan.splits[:SHARED] if plan.pool else plan.splits)],
                 budget=budget,
                 space_name=space_name,
                 store=out / SEARCH_STORE,
@@ -191,7 +190,7 @@ def compare(
         if auto and metric != USUAL_METRIC[dataset.task]:
             changed = {"metric": metric, **changed}
         described = settings_text(planned["settings_name"], changed, plan.scheme)
-        described += ", searched once" if plan.pool else ""
+        described += ", searched in each split" if auto and not plan.pool else ""
         if searched is not None and save_settings is not None:
             usual_choice = {
                 name: one for name, _ in searched.found if (one := searched.usual(*name))

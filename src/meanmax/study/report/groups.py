@@ -189,7 +189,8 @@ class RunGroup:
         words += ["--splits", str(max(row.split_seed for row in self.rows) + 1)]
         scheme, pooled, _ = self.split.partition(POOLED)
         words += ["--split", f"{kind}:{PLACE}/{file}" if colon else scheme]
-        words += ["--search", "once"] if pooled else []
+        if self.settings_name == AUTO:
+            words += ["--search", "shared" if pooled else "each"]
         if self.settings_name == AUTO:
             words += ["--metric", self.rows[0].settings["metric"]]
         if self.settings_name in NAMES:

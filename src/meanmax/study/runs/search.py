@@ -1,8 +1,8 @@
 r"""Runs a search by successive halving: all trials for a few epochs, the best for more.
 
 The search of every group of splits is one of its own: it sees the training and validation labels of
-its splits and nothing else. :obj:`meanmax compare` searches inside each split, so that the variance
-of the choice is part of what splits differ by, and test nodes have no part in it.
+its splits and nothing else. A comparison makes several searches, so that the variance of the choice
+is part of what splits differ by.
 """
 
 from __future__ import annotations
@@ -74,16 +74,20 @@ class SearchRuns:
                     for place in alive
                 }
             found = self._round(f"search, round {rung + 1} of {self.rounds}", alive, rung, run_all)
-        contained = {
-            (method.name, group): method.search.contained(best[0].trial, method.aggr)
-            for method in self.methods
-            for group in self.groups
-            if method.aggr != BASELINE and (best := found.get(((method.name[0], BASELINE), group)))
-        }
+        learned: dict[tuple[tuple[str, str], Group], Sequence[Trial]] = {}
+        for method in self.methods:
+            for group in self.groups:
+                best = found.get(((method.name[0], BASELINE), group))
+                if method.aggr == BASELINE or not best:
+                    continue
+                place = (method.name, group)
+                contained = method.search.contained(best[0].trial, method.aggr)
+                learned[place] = contained[:1]
+                # It is the baseline, so that it has been run.
+                found[place] += [replace(best[0], trial=trial) for trial in contained[1:]]
         last = f"search, round {self.rounds} of {self.rounds}"
-        for place, own in self._round(last, contained, len(RUNGS) - 1, run_all).items():
-            metric = self.methods[0].search.metric
-            found[place] = ranked([*found[place], *own], metric)
+        for place, own in self._round(last, learned, len(RUNGS) - 1, run_all).items():
+            found[place] = ranked([*found[place], *own], self.methods[0].search.metric)
         return found
 
     @property
@@ -99,7 +103,7 @@ class SearchRuns:
             most = self.longest(method)
             for rung, (limit, _) in enumerate(RUNGS):
                 total += survivors(self._budget, rung) * int(min(limit, most))
-            total += 2 * most if method.aggr in LEARNED else 0
+            total += most if method.aggr in LEARNED else 0
         return total * sum(map(len, self.groups))
 
     def longest(self, method: Method) -> int:
