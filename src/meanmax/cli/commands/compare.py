@@ -72,8 +72,8 @@ HOW_TO_READ = (
     "extent",
     type=click.Choice(["shared", "each"]),
     help="With 'auto': 'shared', three searches serve all splits, whose training and validation "
-    "nodes come from one half of the nodes and whose test nodes from the other; 'each', a search in "
-    "each split. [default: shared for random splits, else each]",
+    "nodes come from one half of the nodes and whose test nodes from the other; 'each', a search "
+    "in each split. [default: shared for random splits, else each]",
 )
 @click.option(
     "--save-settings",
