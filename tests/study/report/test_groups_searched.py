@@ -59,7 +59,9 @@ def test_references_stand_in_grey_rows(tmp_path):
     grey = body.split('<tr class="reference">')[1:]
     assert [label in text for label, text in zip(LABELS, grey, strict=True)] == [True] * 4
     assert "72.50" in grey[2] and "Grey: references without a graph network." in html
-    cells = {text.split("</tr>")[0].count("<td") + text.split("</tr>")[0].count("<th") for text in grey}
+    cells = {
+        text.split("</tr>")[0].count("<td") + text.split("</tr>")[0].count("<th") for text in grey
+    }
     first = body.partition("</tr>")[0]
     assert cells == {first.count("<td") + first.count("<th")}, "as many cells as other rows"
 
