@@ -22,6 +22,13 @@ REFERENCES: Final = {
 }
 r"""The references of :mod:`meanmax.study.references`, and their labels in tables."""
 
+REGRESSION_REFERENCES: Final = {
+    **REFERENCES,
+    "majority": "mean of training targets",
+    "logistic": "ridge regression",
+}
+r"""Their labels where targets are numbers."""
+
 SPLIT_SCHEMES: Final = {
     "citation": "20 nodes of each class train, 500 validate, 1000 test",
     "amazon": "20 nodes of each class train, 30 of each validate, the rest tests",
@@ -54,7 +61,7 @@ METRICS: Final = {
     "macro_f1": Metric("macro-F1", ("multiclass", "multilabel")),
     "roc_auc": Metric("ROC AUC", ("multiclass", "multilabel")),
     "average_precision": Metric("average precision", ("multiclass", "multilabel")),
-    "r2": Metric("R²", ("regression",)),
+    "r2": Metric("R²", ("regression",), percent=False),
     "mse": Metric("MSE", ("regression",), higher_is_better=False, percent=False),
     "mae": Metric("MAE", ("regression",), higher_is_better=False, percent=False),
 }

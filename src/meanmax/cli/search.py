@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,11 +29,16 @@ if TYPE_CHECKING:
 
 SEARCH_STORE = "search"  # the folder of the trials, inside that of the runs
 MLP = "mlp"
+LISTED_CLASSES = 8  # with their sizes in a line; of more, the largest and the smallest
 
-metric_option = click.option(
-    "--metric",
-    type=click.Choice(list(METRICS)),
-    help="Score for early stopping, search and verdict. [default: ROC AUC for two classes of which "
+
+def metric_option_with(text: str) -> Callable[[options.F], options.F]:
+    r"""The option :obj:`--metric` with its help."""
+    return click.option("--metric", type=click.Choice(list(METRICS)), help=text)
+
+
+metric_option = metric_option_with(
+    "Score for early stopping, search and verdict. [default: ROC AUC for two classes of which "
     "one has under 30 % of training and validation nodes; else accuracy, micro-F1 or R²]",
 )
 budget_option = click.option(
@@ -48,6 +53,16 @@ space_option = click.option(
     type=options.PATH,
     help="A .toml file with the values to search. [default: the space in the package]",
 )
+
+
+def chosen_metric(metric: str | None, overrides: Mapping[str, Any]) -> str | None:
+    r"""The metric that :obj:`--metric` or :obj:`--set metric=NAME` gives."""
+    also: str | None = overrides.get("metric")
+    if metric is not None and also not in (None, metric):
+        raise click.UsageError(
+            f"--metric {metric} and --set metric={also} differ: give one of them"
+        )
+    return metric or also
 
 
 def metric_of(dataset: Dataset, tasks: Sequence[Task], given: str | None) -> str:
@@ -74,6 +89,28 @@ def metric_of(dataset: Dataset, tasks: Sequence[Task], given: str | None) -> str
     except ValueError as error:
         raise SettingsError(str(error)) from error
     return given
+
+
+def class_sizes_text(dataset: Dataset) -> str | None:
+    r"""The sizes of classes, or of labels, in one line, so that an imbalance is seen: of all, or
+    of the largest and the smallest of many. :obj:`None` for a regression target.
+
+    Example:
+        >>> from meanmax.data import load
+        >>> class_sizes_text(load("karate"))
+        'Classes: 0 13 (38.2 %), 1 12 (35.3 %), 3 5 (14.7 %), 2 4 (11.8 %)'
+    """
+    from meanmax.data.dataset import class_sizes
+
+    total = max(1, int(dataset.labelled.sum()))
+    sizes = sorted(class_sizes(dataset).items(), key=lambda item: -item[1])
+    texts = [f"{name} {size:,} ({100 * size / total:.1f} %)" for name, size in sizes]
+    if not texts:
+        return None
+    what = "Classes" if dataset.task == "multiclass" else "Labels"
+    if len(texts) > LISTED_CLASSES:
+        return f"{what}: {len(texts):,}, from {texts[0]} to {texts[-1]}"
+    return f"{what}: {', '.join(texts)}"
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ from meanmax.cli.search import (
     Searched,
     budget_option,
     chosen_grid,
+    chosen_metric,
+    class_sizes_text,
     final_tasks,
     metric_of,
     metric_option,
@@ -36,19 +38,19 @@ from meanmax.study.runs.plan import check_splits, settings_text
 from meanmax.study.runs.row import Row
 from meanmax.study.settings.search import BASE, settings_file
 from meanmax.study.settings.settings import AUTO
-from meanmax.study.stats.cells import Selected
+from meanmax.study.stats.cells import Selected, score_form
 from meanmax.study.stats.comparison import BASELINE, Comparison, Line, reference_rows
 from meanmax.study.stats.comparison import compare as compare_rows
 from meanmax.study.store.exports import export_rows
 from meanmax.study.store.store import DEFAULT_STORE, reported
 
 SEARCHED_ONCE = 3  # splits that one search for all of them sees
-HEADINGS = ("aggregator", "n", "{metric} %", "− baseline", "p (Holm)", "learned", "maxness", "s")
+HEADINGS = ("aggregator", "n", "{metric}", "− baseline", "p (Holm)", "learned", "maxness", "s")
 HOW_TO_READ = (
     "Scores are of test nodes, mean ± standard deviation over splits; models are selected on "
-    "validation nodes alone. Differences to the baseline are paired over splits, with a 95 % "
-    "bootstrap interval. Times with a star are of runs that shared the machine and are not "
-    "comparable."
+    "validation nodes alone. Differences to the baseline are paired over splits and positive where "
+    "a method is better, with a 95 % bootstrap interval. Times with a star are of runs that shared "
+    "the machine and are not comparable."
 )
 
 
@@ -84,8 +86,9 @@ HOW_TO_READ = (
 @click.option(
     "--references/--no-references",
     default=True,
-    help="With 'auto': add methods without a graph network (majority class, logistic regression, "
-    "label propagation, an MLP with the same search).",
+    help="With 'auto': add methods without a graph network: majority class and logistic "
+    "regression, for numbers their mean and ridge regression; label propagation; an MLP with the "
+    "same search.",
 )
 @options.overrides
 @options.runs
@@ -135,7 +138,9 @@ def compare(
         plan = replace(plan, pool=auto and extent == "once")
         bare = plan.tasks(dataset)
         check_splits(bare, dataset)
-        metric = metric_of(dataset, bare, metric)
+        metric = metric_of(dataset, bare, chosen_metric(metric, plan.overrides))
+        if sizes := class_sizes_text(dataset):
+            click.echo(sizes, err=True)
         if auto:
             with_mlp = references and planned["backbone"] != MLP and not dataset.num_graphs > 1
             plans = [plan]
@@ -178,6 +183,7 @@ def compare(
             data=named,
             name=kind.label,
             higher_is_better=kind.higher_is_better,
+            percent=kind.percent,
             references=reference_rows(rows) if auto and references else None,
         )
         described = settings_text(planned["settings_name"], plan.overrides, plan.scheme)
@@ -217,8 +223,8 @@ def comparison_grid(result: Comparison, settings: str) -> Grid:
     r"""One line for each aggregator."""
     return Grid(
         f"{result.data}, {result.backbone}, settings {settings}",
-        [heading.format(metric=result.metric) for heading in HEADINGS],
-        [_cells(line) for line in (*result.lines, *result.references)],
+        [heading.format(metric=result.heading) for heading in HEADINGS],
+        [_cells(line, result.percent) for line in (*result.lines, *result.references)],
         left=["aggregator", "learned"],
     )
 
@@ -240,11 +246,11 @@ def write_comparison(
     return paths
 
 
-def _cells(line: Line) -> list[str]:
-    difference = p = "–"
+def _cells(line: Line, percent: bool) -> list[str]:
+    form, difference, p = score_form(percent), "–", "–"
     if line.paired is not None:
         pair = line.paired
-        difference = with_interval(pair.difference, pair.low, pair.high)
+        difference = with_interval(pair.difference, pair.low, pair.high, form)
         p = decimal(line.adjusted_p, ".2g")
     learned = []
     for name, (mean, low, high) in line.learned.items():
@@ -254,7 +260,7 @@ def _cells(line: Line) -> list[str]:
     return [
         line.aggr,
         f"{line.n}" + (f" ({line.failed} failed)" if line.failed else ""),
-        mean_std(line.mean, line.std),
+        mean_std(line.mean, line.std, form),
         difference,
         p,
         ", ".join(learned) or "–",

@@ -13,6 +13,7 @@ from meanmax.cli.progress import load_planned
 from meanmax.cli.search import (
     Searched,
     budget_option,
+    chosen_metric,
     metric_of,
     metric_option,
     run_search,
@@ -22,6 +23,7 @@ from meanmax.cli.tables import Grid, mean_std, print_out
 from meanmax.data.files import write_text
 from meanmax.names import METRICS
 from meanmax.study.settings.search import BASE, changes, settings_file
+from meanmax.study.stats.cells import score_form
 from meanmax.study.stats.comparison import BASELINE
 
 HOW_TO_READ = (
@@ -79,6 +81,7 @@ def tune(
     aggrs = [BASELINE, *(aggr for aggr in aggrs if aggr != BASELINE)]
     with options.clear_errors():
         dataset, plan = load_planned(aggrs=aggrs, settings_name=BASE, **planned)
+        metric = chosen_metric(metric, plan.overrides)
         metric = metric_of(dataset, plan.tasks(dataset), metric)
         workers = {"workers": runs["workers"], "retry_failed": runs["retry_failed"]}
         searched = run_search(
@@ -116,12 +119,12 @@ def tune(
 
 def tune_grid(searched: Searched, metric: str, data: str) -> Grid:
     r"""A line for each method: its best validation score and the settings chosen."""
-    rows = []
+    rows, kind = [], METRICS[metric]
     for ((backbone, aggr), _), found in searched.found.items():
         one = found[0]
         listed = changes(searched.searches[backbone], one.trial)
-        rows.append([aggr, mean_std(one.score, one.std), listed])
+        rows.append([aggr, mean_std(one.score, one.std, score_form(kind.percent)), listed])
     (backbone,) = searched.searches
-    headings = ["aggregator", f"validation {METRICS[metric].label}", "settings chosen"]
+    headings = ["aggregator", f"validation {kind.label}", "settings chosen"]
     title = f"{data}, {backbone}: settings searched on validation nodes"
     return Grid(title, headings, rows, left=["aggregator", "settings chosen"])

@@ -16,7 +16,7 @@ from meanmax.names import METRICS, REFERENCES
 from meanmax.study.paper.result_tables import BACKBONES, PPI, SCHEMES, SETS, cell_of, paper_gain
 from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.settings.settings import AUTO, NAMES, option_text, override_options, settings_key
-from meanmax.study.stats.cells import Selected, cells, planned_settings, select
+from meanmax.study.stats.cells import Selected, cells, planned_settings, select, shown_metric
 from meanmax.study.stats.comparison import Comparison, compare, reference_rows
 
 ORDER = ("none", "lp", "poly", "softmax", "max")  # of aggregators; others follow by name
@@ -72,21 +72,17 @@ class RunGroup:
         known = self.comparisons.get(frozenset(row.key for row in self.selected.rows))
         if known is not None:
             return known
-        if self.settings_name == AUTO:
-            kind = METRICS[self.rows[0].settings["metric"]]
-            return compare(
-                self.selected,
-                self.backbone,
-                self.aggrs,
-                data=self.data,
-                name=kind.label,
-                higher_is_better=kind.higher_is_better,
-                references=self.references or None,
-            )
-        metric = "micro-F1" if self.data in PPI else "score"
-        if metric == "score" and any("kmeans_accuracy" in row.metrics for row in self.rows):
-            metric = "accuracy"
-        return compare(self.selected, self.backbone, self.aggrs, data=self.data, name=metric)
+        kind = METRICS["micro_f1"] if self.data in PPI else shown_metric(self.rows)
+        return compare(
+            self.selected,
+            self.backbone,
+            self.aggrs,
+            data=self.data,
+            name=kind.label,
+            higher_is_better=kind.higher_is_better,
+            percent=kind.percent,
+            references=self.references or None,
+        )
 
     @property
     def paper_table(self) -> int | None:
@@ -120,6 +116,8 @@ class RunGroup:
                 "pairs": pair.get("n", 0),
                 "p": line["adjusted_p"],
                 "gain": json_safe(self.paper_gain(aggr)) if pair else None,
+                "unit": self.comparison.scale.points,
+                "percent": self.comparison.percent,
             }
             for line in self.comparison.as_dict()["lines"]
             for aggr, pair in [(line["aggr"], line["paired"] or {})]
