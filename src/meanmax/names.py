@@ -24,7 +24,7 @@ r"""The references of :mod:`meanmax.study.references`, and their labels in table
 
 REGRESSION_REFERENCES: Final = {
     **REFERENCES,
-    "majority": "mean of training targets",
+    "majority": "mean of targets",
     "logistic": "ridge regression",
 }
 r"""Their labels where targets are numbers."""
@@ -52,6 +52,15 @@ class Metric(NamedTuple):
     tasks: tuple[Task, ...]  # that it fits
     higher_is_better: bool = True
     percent: bool = True  # whether it is shown and stored in percent, else as it is
+
+    def text(self, score: float, places: int = 2) -> str:
+        r"""A stored score in words: with its unit, or with the label of what has none.
+
+        Example:
+            >>> METRICS["accuracy"].text(81.25), METRICS["mse"].text(0.81254)
+            ('81.25 %', 'MSE 0.8125')
+        """
+        return f"{score:.{places}f} %" if self.percent else f"{self.label} {score:.4g}"
 
 
 METRICS: Final = {

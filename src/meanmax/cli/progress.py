@@ -21,7 +21,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from meanmax.cli.tables import score_text
 from meanmax.data.files import Progress as DataProgress
 from meanmax.names import METRICS
 from meanmax.study.runs.plan import Plan, Task, check_methods, check_splits, reference
@@ -122,8 +121,7 @@ def epoch_summary(history: History, metric: str = "accuracy") -> str:
     found = [f"loss {history.train_loss[-1]:.3f}"]
     if history.val_score:
         score, kind = history.val_score[-1], METRICS[metric]
-        shown = f"{100 * score:.1f} %" if kind.percent else f"{kind.label} {score:.4g}"
-        found.append(f"validation {shown}")
+        found.append(f"validation {kind.text(100 * score if kind.percent else score, 1)}")
     found += learned_texts({name: values[-1] for name, values in history.learned.items()})
     return ", ".join(found)
 
@@ -268,7 +266,7 @@ def _run_summary(row: Row) -> str:
     what = f"{row.backbone}+{row.aggr} on {row.data}, split {row.split_seed}"
     if row.status != "ok":
         return f"{what}: {row.status}"
-    score = score_text(row.metrics["test_score"], shown_metric([row]).percent)
+    score = shown_metric([row]).text(row.metrics["test_score"])
     return f"{what}: test {score} in {row.seconds:.1f} s"
 
 

@@ -211,7 +211,8 @@ def final_tasks(
             group = next(own, searched.groups[0])  # one search may serve all splits
             best = searched.best(backbone, task.spec.aggr, group)
             assert best is not None
-            settings = {**best.trial.settings, "epochs": best.epochs}
+            fixed = best.trial.settings.get("epochs", best.epochs)  # --set epochs=N may be fewer
+            settings = {**best.trial.settings, "epochs": min(best.epochs, fixed)}
             found.append(
                 replace(task, spec=replace(task.spec, settings=settings), settings_name=AUTO)
             )

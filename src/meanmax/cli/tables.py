@@ -102,7 +102,7 @@ def score_text(score: float | None, percent: bool) -> str:
         >>> score_text(81.25, True), score_text(0.81254, False), score_text(None, True)
         ('81.25 %', '0.8125', '–')
     """
-    text = decimal(score, score_form(percent))
+    text = decimal(score, score_form(percent, score))
     return f"{text} %" if percent and text != "–" else text
 
 

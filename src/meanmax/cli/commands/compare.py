@@ -247,10 +247,11 @@ def write_comparison(
 
 
 def _cells(line: Line, percent: bool) -> list[str]:
-    form, difference, p = score_form(percent), "–", "–"
+    difference = p = "–"
     if line.paired is not None:
         pair = line.paired
-        difference = with_interval(pair.difference, pair.low, pair.high, form)
+        parts = (pair.difference, pair.low, pair.high)
+        difference = with_interval(*parts, score_form(percent, *parts))
         p = decimal(line.adjusted_p, ".2g")
     learned = []
     for name, (mean, low, high) in line.learned.items():
@@ -260,7 +261,7 @@ def _cells(line: Line, percent: bool) -> list[str]:
     return [
         line.aggr,
         f"{line.n}" + (f" ({line.failed} failed)" if line.failed else ""),
-        mean_std(line.mean, line.std, form),
+        mean_std(line.mean, line.std, score_form(percent, line.mean, line.std)),
         difference,
         p,
         ", ".join(learned) or "–",

@@ -74,11 +74,15 @@ def _texts(cell: CellOfRows) -> list[str]:
         f"{settings}, {changed}" if changed else settings,
         f"{cell.n}",
         ", ".join(failed) or "0",
-        mean_std(*(cell.test or (None, None)), score_form(cell.percent)),
-        mean_std(*(cell.val or (None, None)), score_form(cell.percent)),
+        *(_score(own, cell.percent) for own in (cell.test, cell.val)),
         seconds if cell.alone or cell.seconds is None else f"({seconds})",
         learned or "–",
     ]
+
+
+def _score(score: tuple[float, float | None] | None, percent: bool) -> str:
+    mean, std = score or (None, None)
+    return mean_std(mean, std, score_form(percent, mean, std))
 
 
 def _value(value: Any) -> str:

@@ -123,7 +123,8 @@ def tune_grid(searched: Searched, metric: str, data: str) -> Grid:
     for ((backbone, aggr), _), found in searched.found.items():
         one = found[0]
         listed = changes(searched.searches[backbone], one.trial)
-        rows.append([aggr, mean_std(one.score, one.std, score_form(kind.percent)), listed])
+        form = score_form(kind.percent, one.score, one.std)
+        rows.append([aggr, mean_std(one.score, one.std, form), listed])
     (backbone,) = searched.searches
     headings = ["aggregator", f"validation {kind.label}", "settings chosen"]
     title = f"{data}, {backbone}: settings searched on validation nodes"

@@ -225,10 +225,8 @@ def _coordinates(row: Row, evidence: Evidence, compute: bool) -> np.ndarray | No
 
 def _score(row: Row) -> str | None:
     r"""The score of test nodes in words."""
-    score, kind = row.metrics.get("test_score"), shown_metric([row])
-    if score is None:
-        return None
-    return f"{score:.1f} %" if kind.percent else f"{kind.label} {score:.4g}".replace("-", "−")
+    score = row.metrics.get("test_score")
+    return None if score is None else shown_metric([row]).text(score, 1).replace("-", "−")
 
 
 def _panel(

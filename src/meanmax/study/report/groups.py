@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from meanmax.data.fetch.catalog import CATALOG
-from meanmax.names import METRICS, REFERENCES
+from meanmax.names import METRICS, REFERENCES, USUAL_METRIC
 from meanmax.study.paper.result_tables import BACKBONES, PPI, SCHEMES, SETS, cell_of, paper_gain
 from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.settings.settings import AUTO, NAMES, option_text, override_options, settings_key
@@ -181,6 +181,9 @@ class RunGroup:
         words += ["--aggr", ",".join(self.aggrs)]
         words += ["--splits", str(max(row.split_seed for row in self.rows) + 1)]
         words += ["--split", f"{kind}:{PLACE}/{file}" if colon else self.split]
+        metric = self.rows[0].metric
+        if self.settings_name == AUTO and metric not in USUAL_METRIC.values():
+            words += ["--metric", str(metric)]
         if self.settings_name in NAMES:
             words += ["--settings", self.settings_name]
         return shlex.join(words + override_options(self.overrides))
@@ -325,15 +328,18 @@ def rank(known: Sequence[str], name: str) -> tuple[int, str]:
 
 
 def distinguish(listed: Sequence[RunGroup], names: Sequence[str]) -> list[str]:
-    r"""Adds the splits, and then the hash of the data, to names that are equal on one data set
-    with one settings file.
+    r"""Adds an unusual metric, then the splits, and then the hash of the data, to names that are
+    equal on one data set with one settings file.
     """
+    kinds = [shown_metric(group.rows) for group in listed]
+    usual = [METRICS[name] for name in USUAL_METRIC.values()]
+    metrics = [f", {kind.label}" if kind.tasks and kind not in usual else "" for kind in kinds]
     splits = [
         "" if group.split == SCHEMES.get(group.data) else f", splits {group.split}"
         for group in listed
     ]
     made = list(names)
-    for details in (splits, [f" ({group.data_hash[:6]})" for group in listed]):
+    for details in (metrics, splits, [f" ({group.data_hash[:6]})" for group in listed]):
         places = [(g.data, g.settings_name, name) for g, name in zip(listed, made, strict=True)]
         counts = Counter(places)
         made = [

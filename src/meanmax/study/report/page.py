@@ -262,9 +262,10 @@ def number(value: float | None, places: int = 2, sign: str = "") -> str:
 signed = partial(number, sign="+")
 
 
-def score(value: float | None, percent: bool, sign: str = "") -> str:
-    r"""A score or a difference of scores; a dash for none."""
-    return "–" if value is None else f"{value:{sign}{score_form(percent)}}".replace("-", "−")
+def score(value: float | None, percent: bool, *beside: float | None, sign: str = "") -> str:
+    r"""A score or a difference of scores, formatted like those beside it; a dash for none."""
+    form = score_form(percent, value, *beside)
+    return "–" if value is None else f"{value:{sign}{form}}".replace("-", "−")
 
 
 def p_value(value: float | None) -> str:

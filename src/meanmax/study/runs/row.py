@@ -66,8 +66,8 @@ class Row(Run):
     :obj:`{part}_score` is the one that the setting :obj:`metric` names, also for :obj:`train` and
     :obj:`all` (every labelled node): the accuracy, micro-F1 or :math:`R^2` unless it is given.
     Metrics of classes and labels are in percent, those of numbers (:math:`R^2`, :obj:`mse`,
-    :obj:`mae`) are as they are. There are also :obj:`train_loss`, :obj:`val_loss` and the k-means scores of
-    classes. Rows of early versions have no :obj:`{part}_{metric}`.
+    :obj:`mae`) are as they are. There are also :obj:`train_loss`, :obj:`val_loss` and the k-means
+    scores of classes. Rows of early versions have no :obj:`{part}_{metric}`.
 
     The status is :obj:`"diverged"` if a loss was no longer finite, and :obj:`"failed"` for any
     other error.

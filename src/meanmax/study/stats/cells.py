@@ -44,14 +44,20 @@ def shown_metric(rows: Iterable[Row]) -> Metric:
     return Metric("score", ()) if named is None else METRICS[named]
 
 
-def score_form(percent: bool) -> str:
-    r"""How scores are formatted: percents with two decimals, others with four digits.
+def score_form(percent: bool, *values: float | None) -> str:
+    r"""How scores that stand together are formatted: percents with two decimals, others with four
+    digits of the largest.
 
     Example:
-        >>> format(81.254, score_form(True)), format(0.0081254, score_form(False))
-        ('81.25', '0.008125')
+        >>> score_form(True), score_form(False, 0.81254, 0.001), score_form(False, 1234.5)
+        ('.2f', '.4f', '.0f')
     """
-    return ".2f" if percent else ".4g"
+    if percent:
+        return ".2f"
+    sizes = [abs(value) for value in values if value is not None and math.isfinite(value)]
+    largest = max(sizes, default=0.0)
+    places = 3 - math.floor(math.log10(largest)) if largest > 0 else 3
+    return f".{min(max(places, 0), 12)}f"
 
 
 def mean_and_std(values: Iterable[float]) -> tuple[float, float]:

@@ -48,18 +48,16 @@ class Scale(NamedTuple):
 
     def score(self, value: float) -> str:
         r"""A score: with one decimal, or four digits of what is not in percent."""
-        return f"{value:.1f}" if self.percent else format(value, score_form(False))
+        return f"{value:.1f}" if self.percent else format(value, score_form(False, value))
 
     def signed(self, *values: float) -> list[str]:
         r"""Differences: with one decimal, or with more where a value would be rounded to 0; with
-        four digits of what is not in percent.
+        four digits of the largest of what is not in percent.
         """
         sizes = [abs(value) for value in values if value]
         places = next((places for places in (1, 2) if all(round(s, places) for s in sizes)), 3)
-        form, zero = (
-            (f".{places}f", f"{0:.{places}f}") if self.percent else (score_form(False), "0")
-        )
-        texts = [format(value, f"+{form}") if value else zero for value in values]
+        form = f".{places}f" if self.percent else score_form(False, *values)
+        texts = [format(value, f"+{form}" if value else form) for value in values]
         return [text.replace("-", "−") for text in texts]
 
 
