@@ -97,8 +97,8 @@ def class_sizes_text(dataset: Dataset) -> str | None:
 
     Example:
         >>> from meanmax.data import load
-        >>> class_sizes_text(load("karate"))
-        'Classes: 0 13 (38.2 %), 1 12 (35.3 %), 3 5 (14.7 %), 2 4 (11.8 %)'
+        >>> class_sizes_text(load("wine"))
+        'Classes: class_1 71 (39.9 %), class_0 59 (33.1 %), class_2 48 (27.0 %)'
     """
     from meanmax.data.dataset import class_sizes
 

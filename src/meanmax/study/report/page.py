@@ -125,7 +125,8 @@ def _section(group: RunGroup, evidence: Evidence) -> dict[str, Any]:
             {"name": name, "value": setting(value)} for name, value in group.overrides.items()
         ],
         "split": group.split,
-        "metric": group.comparison.heading,
+        "metric": group.comparison.metric,
+        "scores": group.comparison.heading,
         "unit": group.comparison.scale.points,
         "percent": group.comparison.percent,
         "lines": own,

@@ -48,7 +48,8 @@ class Scale(NamedTuple):
 
     def score(self, value: float) -> str:
         r"""A score: with one decimal, or four digits of what is not in percent."""
-        return f"{value:.1f}" if self.percent else format(value, score_form(False, value))
+        text = f"{value:.1f}" if self.percent else format(value, score_form(False, value))
+        return text.replace("-", "−")
 
     def signed(self, *values: float) -> list[str]:
         r"""Differences: with one decimal, or with more where a value would be rounded to 0; with
