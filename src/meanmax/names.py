@@ -22,6 +22,13 @@ REFERENCES: Final = {
 }
 r"""The references of :mod:`meanmax.study.references`, and their labels in tables."""
 
+REGRESSION_REFERENCES: Final = {
+    **REFERENCES,
+    "majority": "mean of targets",
+    "logistic": "ridge regression",
+}
+r"""Their labels where targets are numbers."""
+
 SPLIT_SCHEMES: Final = {
     "citation": "20 nodes of each class train, 500 validate, 1000 test",
     "amazon": "20 nodes of each class train, 30 of each validate, the rest tests",
@@ -46,6 +53,15 @@ class Metric(NamedTuple):
     higher_is_better: bool = True
     percent: bool = True  # whether it is shown and stored in percent, else as it is
 
+    def text(self, score: float, places: int = 2) -> str:
+        r"""A stored score in words: with its unit, or with the label of what has none.
+
+        Example:
+            >>> METRICS["accuracy"].text(81.25), METRICS["mse"].text(0.81254)
+            ('81.25 %', 'MSE 0.8125')
+        """
+        return f"{score:.{places}f} %" if self.percent else f"{self.label} {score:.4g}"
+
 
 METRICS: Final = {
     "accuracy": Metric("accuracy", ("multiclass",)),
@@ -54,7 +70,7 @@ METRICS: Final = {
     "macro_f1": Metric("macro-F1", ("multiclass", "multilabel")),
     "roc_auc": Metric("ROC AUC", ("multiclass", "multilabel")),
     "average_precision": Metric("average precision", ("multiclass", "multilabel")),
-    "r2": Metric("R²", ("regression",)),
+    "r2": Metric("R²", ("regression",), percent=False),
     "mse": Metric("MSE", ("regression",), higher_is_better=False, percent=False),
     "mae": Metric("MAE", ("regression",), higher_is_better=False, percent=False),
 }

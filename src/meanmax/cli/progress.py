@@ -22,10 +22,12 @@ from rich.progress import (
 )
 
 from meanmax.data.files import Progress as DataProgress
+from meanmax.names import METRICS
 from meanmax.study.runs.plan import Plan, Task, check_methods, check_splits, reference
 from meanmax.study.runs.row import Row
 from meanmax.study.runs.run_missing import Workers
 from meanmax.study.runs.run_missing import run_missing as make_runs
+from meanmax.study.stats.cells import shown_metric
 from meanmax.study.store.store import Store
 
 if TYPE_CHECKING:
@@ -85,9 +87,9 @@ def data_bars() -> Iterator[DataProgress]:
 
 
 @contextmanager
-def epoch_bar(epochs: int, *, shown: bool = True) -> Iterator[OnEpoch]:
+def epoch_bar(epochs: int, metric: str = "accuracy", *, shown: bool = True) -> Iterator[OnEpoch]:
     r"""Yields a function to call after each epoch, out of at most :obj:`epochs`; it does nothing
-    unless :obj:`shown`.
+    unless :obj:`shown`. The metric is that of the scores.
     """
     if not shown:
         yield lambda epoch, history: None
@@ -98,24 +100,28 @@ def epoch_bar(epochs: int, *, shown: bool = True) -> Iterator[OnEpoch]:
 
         def on_epoch(epoch: int, history: History) -> None:
             if console.is_terminal:
-                bars.update(task, completed=epoch + 1, description=epoch_summary(history))
+                bars.update(task, completed=epoch + 1, description=epoch_summary(history, metric))
             elif (epoch + 1) % max(1, epochs // 10) == 0:
-                console.print(f"epoch {epoch + 1}/{epochs}: {epoch_summary(history)}", markup=False)
+                summary = epoch_summary(history, metric)
+                console.print(f"epoch {epoch + 1}/{epochs}: {summary}", markup=False)
 
         yield on_epoch
 
 
-def epoch_summary(history: History) -> str:
+def epoch_summary(history: History, metric: str = "accuracy") -> str:
     r"""The last epoch in a line.
 
     Example:
         >>> from meanmax.train import History
         >>> epoch_summary(History([0.5], [0.7], [0.8125], {"layers.0.gamma": [[1.25]]}))
         'loss 0.500, validation 81.2 %, gamma 1.250'
+        >>> epoch_summary(History([0.5], [0.7], [0.8125]), "r2")
+        'loss 0.500, validation R² 0.8125'
     """
     found = [f"loss {history.train_loss[-1]:.3f}"]
     if history.val_score:
-        found.append(f"validation {100 * history.val_score[-1]:.1f} %")
+        score, kind = history.val_score[-1], METRICS[metric]
+        found.append(f"validation {kind.text(100 * score if kind.percent else score, 1)}")
     found += learned_texts({name: values[-1] for name, values in history.learned.items()})
     return ", ".join(found)
 
@@ -260,7 +266,8 @@ def _run_summary(row: Row) -> str:
     what = f"{row.backbone}+{row.aggr} on {row.data}, split {row.split_seed}"
     if row.status != "ok":
         return f"{what}: {row.status}"
-    return f"{what}: test {row.metrics['test_score']:.2f} % in {row.seconds:.1f} s"
+    score = shown_metric([row]).text(row.metrics["test_score"])
+    return f"{what}: test {score} in {row.seconds:.1f} s"
 
 
 def clock(seconds: float) -> str:

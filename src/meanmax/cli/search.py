@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,11 +30,16 @@ if TYPE_CHECKING:
 
 SEARCH_STORE = "search"  # the folder of the trials, inside that of the runs
 MLP = "mlp"
+LISTED_CLASSES = 8  # with their sizes in a line; of more, the largest and the smallest
 
-metric_option = click.option(
-    "--metric",
-    type=click.Choice(list(METRICS)),
-    help="Score for early stopping, search and verdict. [default: ROC AUC for two classes of which "
+
+def metric_option_with(text: str) -> Callable[[options.F], options.F]:
+    r"""The option :obj:`--metric` with its help."""
+    return click.option("--metric", type=click.Choice(list(METRICS)), help=text)
+
+
+metric_option = metric_option_with(
+    "Score for early stopping, search and verdict. [default: ROC AUC for two classes of which "
     "one has under 30 % of training and validation nodes; else accuracy, micro-F1 or R²]",
 )
 budget_option = click.option(
@@ -51,6 +56,14 @@ space_option = click.option(
 )
 
 
+def chosen_metric(given: str | None, overrides: Mapping[str, Any]) -> str | None:
+    r"""The metric that :obj:`--metric` or :obj:`--set metric=NAME` gives."""
+    fixed: str | None = overrides.get("metric")
+    if None not in (given, fixed) and given != fixed:
+        raise SettingsError(f"--metric {given} contradicts --set metric={fixed}: give one of them")
+    return given or fixed
+
+
 def metric_of(dataset: Dataset, plan: Plan, given: str | None) -> str:
     r"""The metric of a comparison; raises a :class:`SettingsError` unless it fits the task and the
     validation and test nodes. The default is that of the settings, or follows from training and
@@ -64,9 +77,7 @@ def metric_of(dataset: Dataset, plan: Plan, given: str | None) -> str:
 
     tasks = plan.tasks(dataset)
     split = tasks[0].split
-    fixed = plan.overrides.get("metric")
-    if None not in (given, fixed) and given != fixed:
-        raise SettingsError(f"--metric {given} contradicts --set metric={fixed}: give one of them")
+    given = chosen_metric(given, plan.overrides)
     if given is None:
         stated = {task.spec.settings.get("metric") for task in tasks}
         if len(stated) > 1:
@@ -88,6 +99,28 @@ def metric_of(dataset: Dataset, plan: Plan, given: str | None) -> str:
     except ValueError as error:
         raise SettingsError(str(error)) from error
     return given
+
+
+def class_sizes_text(dataset: Dataset) -> str | None:
+    r"""The sizes of classes, or of labels, in one line, so that an imbalance is seen: of all, or
+    of the largest and the smallest of many. :obj:`None` for a regression target.
+
+    Example:
+        >>> from meanmax.data import load
+        >>> class_sizes_text(load("wine"))
+        'Classes: class_1 71 (39.9 %), class_0 59 (33.1 %), class_2 48 (27.0 %)'
+    """
+    from meanmax.data.dataset import class_sizes
+
+    total = max(1, int(dataset.labelled.sum()))
+    sizes = sorted(class_sizes(dataset).items(), key=lambda item: -item[1])
+    texts = [f"{name} {size:,} ({100 * size / total:.1f} %)" for name, size in sizes]
+    if not texts:
+        return None
+    what = "Classes" if dataset.task == "multiclass" else "Labels"
+    if len(texts) > LISTED_CLASSES:
+        return f"{what}: {len(texts):,}, from {texts[0]} to {texts[-1]}"
+    return f"{what}: {', '.join(texts)}"
 
 
 @dataclass(frozen=True)

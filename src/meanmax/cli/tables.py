@@ -13,6 +13,8 @@ import click
 from rich.console import Console, Group
 from rich.table import Table
 
+from meanmax.study.stats.cells import score_form
+
 WIDTH = 130
 
 
@@ -86,10 +88,22 @@ def mean_std(mean: float | None, std: float | None, form: str = ".2f") -> str:
     return decimal(mean, form) + (f" ± {spread}" if spread else "")
 
 
-def with_interval(difference: float, low: float, high: float) -> str:
+def with_interval(difference: float, low: float, high: float, form: str = ".2f") -> str:
     r"""A difference and, if there is one, its interval."""
-    interval = f" [{low:+.2f}, {high:+.2f}]" if math.isfinite(low) else ""
-    return decimal(difference, "+.2f", "") + interval
+    form = f"+{form}"
+    interval = f" [{low:{form}}, {high:{form}}]" if math.isfinite(low) else ""
+    return decimal(difference, form, "") + interval
+
+
+def score_text(score: float | None, percent: bool) -> str:
+    r"""A score with its unit.
+
+    Example:
+        >>> score_text(81.25, True), score_text(0.81254, False), score_text(None, True)
+        ('81.25 %', '0.8125', '–')
+    """
+    text = decimal(score, score_form(percent, score))
+    return f"{text} %" if percent and text != "–" else text
 
 
 def _in_a_cell(text: str) -> str:

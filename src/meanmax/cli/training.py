@@ -19,13 +19,13 @@ from meanmax import scale
 from meanmax.cli.commands.partition import cut_once, split_origin
 from meanmax.cli.progress import epoch_bar, load_dataset
 from meanmax.data import DataError, Dataset
-from meanmax.names import METRICS
-from meanmax.study.runs.execute import classifier_of, stored
+from meanmax.names import METRICS, USUAL_METRIC
+from meanmax.study.runs.execute import classifier_of, regressor_of, stored
 from meanmax.study.runs.machine import num_threads, versions
 from meanmax.study.runs.plan import DataRef, Plan, check_methods
 from meanmax.study.runs.row import RunSpec, split_hash
 from meanmax.study.settings.settings import settings_for
-from meanmax.train import Checkpoint, History, NodeClassifier
+from meanmax.train import Checkpoint, History, NodeClassifier, NodeRegressor
 from meanmax.train.inputs import class_names_of
 from meanmax.train.tensorboard import TensorBoard
 
@@ -102,11 +102,17 @@ def train_whole(request: TrainRequest) -> dict[str, Any]:
             method = f"{spec.backbone}+{spec.aggr}"
             click.echo(f"no effect on {method} with these settings: {', '.join(unused)}", err=True)
         stack.enter_context(num_threads(request.threads))
-        classifier = classifier_of(spec)
+        model: NodeClassifier | NodeRegressor
+        names: dict[str, Any] = {}
+        if dataset.task == "regression":
+            model = regressor_of(spec)
+        else:
+            model = classifier_of(spec)
+            names["class_names"] = class_names_of(dataset.class_names, dataset.y.dim())
         if split.val.numel() == 0:
             click.echo("no validation nodes: training runs through all epochs", err=True)
         checkpoint = request.checkpoint(spec.key)
-        with epoch_bar(classifier.epochs) as bar:
+        with epoch_bar(model.epochs, model.metric or USUAL_METRIC[dataset.task]) as bar:
 
             def on_epoch(epoch: int, history: History) -> None:
                 bar(epoch, history)
@@ -114,15 +120,15 @@ def train_whole(request: TrainRequest) -> dict[str, Any]:
                     curves(epoch, history)
 
             try:
-                classifier.fit(  # gets neither test nodes nor their labels
+                model.fit(  # gets neither test nodes nor their labels
                     graph,
                     dataset.x,
                     dataset.y,
                     split.train,
                     split.val if split.val.numel() else None,
-                    class_names=class_names_of(dataset.class_names, dataset.y.dim()),
                     on_epoch=on_epoch,
                     checkpoint=checkpoint,
+                    **names,
                 )
             except KeyboardInterrupt:
                 if checkpoint is not None and checkpoint.path.exists():
@@ -130,12 +136,12 @@ def train_whole(request: TrainRequest) -> dict[str, Any]:
                 raise
         roles = {"train": split.train, "val": split.val, "test": split.test}
         scores = {
-            role: classifier.score(graph, dataset.x, dataset.y, nodes) if nodes.numel() else None
+            role: model.score(graph, dataset.x, dataset.y, nodes) if nodes.numel() else None
             for role, nodes in roles.items()
         }
-        facts = training_facts(classifier, scores, classifier.maxness(graph, dataset.x))
+        facts = training_facts(model, scores, model.maxness(graph, dataset.x))
         about = dataset.feature_facts
-        return _finish(request, spec, split.name, classifier, checkpoint, facts, about)
+        return _finish(request, spec, split.name, model, checkpoint, facts, about)
 
 
 def train_in_batches(request: TrainRequest, batches: scale.Batches) -> dict[str, Any] | None:
@@ -235,7 +241,7 @@ def _parts_folder(request: TrainRequest, job: scale.Job) -> Path:
 
 
 def training_facts(
-    classifier: NodeClassifier,
+    estimator: NodeClassifier | NodeRegressor,
     scores: Mapping[str, float | None],
     maxness: Mapping[str, np.ndarray],
 ) -> dict[str, Any]:
@@ -244,9 +250,10 @@ def training_facts(
     :obj:`scores`: by role, :obj:`None` or NaN where there is none. :obj:`maxness`: of each layer,
     per channel.
     """
-    model, history, metric = classifier.model_, classifier.history_, classifier.metric_
+    model, history, metric = estimator.model_, estimator.history_, estimator.metric_
     return {
         "metric": METRICS[metric].label,
+        "percent": METRICS[metric].percent,
         **{
             f"{name}_score": None if score is None or math.isnan(score) else stored(metric, score)
             for name, score in scores.items()
@@ -268,7 +275,7 @@ def _finish(
     request: TrainRequest,
     spec: RunSpec,
     split_name: str,
-    classifier: NodeClassifier,
+    model: NodeClassifier | NodeRegressor,
     checkpoint: Checkpoint | None,
     facts: dict[str, Any],
     about: Mapping[str, Any] | None = None,
@@ -276,7 +283,7 @@ def _finish(
     r"""Saves the model, removes the checkpoint, and returns all facts to print."""
     named = {"settings_name": request.settings_name}
     origin = {"spec": asdict(spec), "directed": request.directed, "versions": versions()}
-    classifier.save(request.out, about={**origin, **named, **(about or {})})
+    model.save(request.out, about={**origin, **named, **(about or {})})
     if checkpoint is not None:
         checkpoint.remove()
     named |= {"split_name": split_name, "model": str(request.out)}

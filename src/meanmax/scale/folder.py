@@ -355,6 +355,11 @@ def write_folder(
         more |= {name: source.arrays[name] for name in ("ids", "node") if name in source.arrays}
         manifest = replace(source.manifest, arrays={}, about=dict(source.manifest.about))
     else:
+        if source.task == "regression":
+            raise FolderError(
+                f"the targets of '{source.name}' are numbers, but graph folders and partitions "
+                f"hold classes and labels only: train on the whole graph"
+            )
         x, edges, more["y"] = rows_of(source.x), CsrEdges.of(source.graph()), source.y.numpy()
         if source.node_ids is not None:
             more["ids"] = source.node_ids.astype(str)

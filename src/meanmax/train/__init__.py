@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from meanmax.train.checkpoint import Checkpoint, CheckpointError
     from meanmax.train.classifier import NodeClassifier
+    from meanmax.train.loading import load_model
     from meanmax.train.loop import TrainingError, evaluate, train
     from meanmax.train.problem import LabeledNodes, Sample, TrainingProblem
     from meanmax.train.regressor import NodeRegressor
@@ -27,6 +28,7 @@ __all__ = [
     "TrainingError",
     "TrainingProblem",
     "evaluate",
+    "load_model",
     "train",
 ]
 
@@ -34,6 +36,7 @@ __all__ = [
 _MODULES = {
     "checkpoint": ("Checkpoint", "CheckpointError"),
     "classifier": ("NodeClassifier",),
+    "loading": ("load_model",),
     "loop": ("TrainingError", "evaluate", "train"),
     "problem": ("LabeledNodes", "Sample", "TrainingProblem"),
     "regressor": ("NodeRegressor",),

@@ -111,16 +111,18 @@ def write_archive(
 
 
 def read_archive(
-    path: Path, expected: str, wanted: Callable[[str], bool] = lambda name: True
+    path: Path, expected: str | tuple[str, ...], wanted: Callable[[str], bool] = lambda name: True
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    r"""Reads the facts, which have to name the expected format, and the arrays with wanted names;
+    r"""Reads the facts, which have to name an expected format, and the arrays with wanted names;
     the others are not decompressed. Raises a :class:`ValueError` for any other file.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             facts = json.loads(archive.read(FACTS))
-            if facts.get("format") != expected:
-                raise ValueError(f"its format is {facts.get('format')!r}, not {expected!r}")
+            formats = (expected,) if isinstance(expected, str) else expected
+            if facts.get("format") not in formats:
+                listed = " or ".join(map(repr, formats))
+                raise ValueError(f"its format is {facts.get('format')!r}, not {listed}")
             arrays = {}
             for file in archive.namelist():
                 name = file.removesuffix(".npy")

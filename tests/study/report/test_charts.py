@@ -12,7 +12,7 @@ from meanmax.study.report.page import content, render
 from meanmax.study.runs.row import Result
 from meanmax.study.store.store import Store
 
-from .made_pages import arrays, fill, hostile_store, page, run, shown
+from .made_pages import NODES, arrays, fill, hostile_store, page, run, shown
 
 
 def test_a_band_ends_where_fewer_than_half_are_left():
@@ -111,3 +111,14 @@ def test_large_scatters_are_sampled(tmp_path):
     assert scatter["classes"] is None  # these are not the data that are called cora
     (panel,) = scatter["panels"]
     assert 0 <= min(panel["x"]) and max(panel["y"]) <= 1000
+
+
+def test_predicted_numbers_are_no_classes(tmp_path):
+    made = run(1, "none", 0, metrics={"test_score": -0.5, "test_r2": -0.5})
+    found = {**arrays("none"), "prediction": np.linspace(0, 9, NODES, dtype=np.float32)}
+    Store(tmp_path).add(Result(made, found))
+    (tmp_path / "derived").mkdir()
+    xy = np.random.default_rng(0).normal(size=(NODES, 2)).astype(np.float32)
+    np.savez(Layout().file_of(tmp_path / "derived", made.key), coordinates=xy)
+    (panel,) = shown(tmp_path)["sections"][0]["scatter"]["panels"]
+    assert (panel["predicted"], panel["score"]) == (None, "R² −0.5")

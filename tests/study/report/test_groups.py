@@ -88,3 +88,28 @@ def test_runs_on_other_splits_of_one_name_are_left_out(tmp_path):
     (section,) = shown(tmp_path)["sections"]
     assert [line["n"] for line in section["lines"]] == [3, 3, 2]
     assert "1 runs on other splits of the same name are left out." in section["notes"]
+
+
+def test_numbers_have_their_own_unit_and_errors_the_other_sign(tmp_path):
+    store = Store(tmp_path)
+    scores = {"none": 0.5, "lp": 0.25}
+    for place, metric in enumerate(("r2", "mse")):
+        for number, (aggr, score) in enumerate(scores.items()):
+            for split in range(2):
+                made = run(10 * (2 * place + number) + split, aggr, split, data="prices")
+                made = dataclasses.replace(
+                    made,
+                    settings={"metric": metric},
+                    settings_name="auto",
+                    metrics={"test_score": score, "val_score": score},
+                )
+                store.add(Result(made, {}))
+    r2, mse = shown(tmp_path)["sections"]
+    assert r2["heading"] == "prices, gcn, settings auto"
+    assert mse["heading"] == "prices, gcn, settings auto, MSE"
+    assert [r2["scores"], mse["scores"], mse["unit"]] == ["R²", "MSE", "MSE"]
+    assert [s["lines"][1]["difference"] for s in (r2, mse)] == [-0.25, 0.25]
+    assert "--metric" not in r2["command"] and "--metric mse" in mse["command"]
+    texts = Reader(page(tmp_path)).texts
+    assert "0.5000" in texts and "+0.2500" in texts and "−0.2500" in texts
+    assert [one["data"] for one in shown(tmp_path)["forests"]] == ["prices, R²", "prices, MSE"]

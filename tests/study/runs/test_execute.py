@@ -281,7 +281,7 @@ def test_numbers(metric):
     metrics, artefact = module._evaluated(model, parts, history, task.spec)
     found, true = artefact["prediction"][split.test], dataset.y[split.test]
     assert found.dtype == np.float32 and artefact["prediction"].shape == (34,)
-    assert metrics["test_r2"] == pytest.approx(100 * r2_score(true, found), rel=1e-4)
+    assert metrics["test_r2"] == pytest.approx(r2_score(true, found), rel=1e-4)
     assert metrics["test_mae"] == pytest.approx(np.abs(true.numpy() - found).mean(), rel=1e-4)
     assert metrics["test_mse"] == pytest.approx(np.square(true.numpy() - found).mean(), rel=1e-4)
     assert metrics["test_score"] == metrics["test_r2" if metric is None else "test_mae"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from meanmax.data import load, make_split
-from meanmax.study.runs.execute import classifier_of, execute
+from meanmax.study.runs.execute import classifier_of, execute, regressor_of
 from meanmax.study.runs.plan import DataRef, Plan
 from meanmax.train.inputs import class_names_of
 
@@ -59,6 +59,23 @@ def test_as_in_a_table(source, scheme, backbone, aggr, settings_name, several):
     learned = model.model_.learned()
     assert {name: value.reshape(-1).tolist() for name, value in learned.items()} == row.learned
     score = 100 * model.score(*inputs, dataset.y, split.test)
+    assert score == pytest.approx(row.metrics["test_score"], abs=1e-9)
+
+
+def test_numbers_as_in_a_table(tmp_path):
+    rng = np.random.default_rng(0)
+    edges, x = rng.integers(0, 40, (90, 2)), rng.normal(size=(40, 3))
+    np.savez(tmp_path / "numbers.npz", edges=edges, features=x, labels=7 + 3 * x[:, 0])
+    source = str(tmp_path / "numbers.npz")
+    plan = Plan(DataRef(source), ["gcn"], ["lp"], [1], "default", None, {"epochs": 6})
+    dataset = load(source)
+    (task,) = plan.tasks(dataset)
+    row = execute(task).row
+    assert row.status == "ok", row.error
+    split, graph = make_split(dataset, None, 1), dataset.graph()
+    model = regressor_of(task.spec).fit(graph, dataset.x, dataset.y, split.train, split.val)
+    assert model.history_.best_epoch == row.best_epoch
+    score = model.score(graph, dataset.x, dataset.y, split.test)
     assert score == pytest.approx(row.metrics["test_score"], abs=1e-9)
 
 

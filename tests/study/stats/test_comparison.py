@@ -5,7 +5,15 @@ import pytest
 
 from meanmax.study.stats import paired as paired_module
 from meanmax.study.stats.cells import Selected
-from meanmax.study.stats.comparison import CAVEAT, ONE_SPLIT, Comparison, Line, compare, findings
+from meanmax.study.stats.comparison import (
+    CAVEAT,
+    ONE_SPLIT,
+    Comparison,
+    Line,
+    compare,
+    findings,
+    reference_rows,
+)
 from meanmax.study.stats.paired import Paired, holm, paired, reachable
 from tests.study.rows import row as run
 
@@ -238,3 +246,56 @@ def test_the_same_scores_are_bootstrapped_once(monkeypatch):
     lines = [compare(Selected(rows, []), "gcn", ["none", "lp"], data="cora").lines for _ in "ab"]
     assert lines[0] == lines[1] and lines[0][1].paired.difference == 1.5
     assert len(calls) == 1
+
+
+def numbers(aggr, score, seed, metric="mse", *, backbone="gcn"):
+    """A run on numbers, whose score is that of a metric."""
+    settings = {"metric": metric}
+    return run(aggr, seed, score, backbone=backbone, data="prices", settings=settings)
+
+
+def compared(rows, references=(), *, name="MSE", higher_is_better=False):
+    return compare(
+        Selected(list(rows), []),
+        "gcn",
+        ["none", "lp"],
+        data="prices",
+        name=name,
+        higher_is_better=higher_is_better,
+        percent=False,
+        references=reference_rows(references) if references else None,
+    )
+
+
+def test_errors_are_better_where_they_are_lower():
+    rows = [numbers("none", 0.02 + 0.001 * seed, seed) for seed in range(8)]
+    rows += [numbers("lp", 0.01 + 0.001 * seed, seed) for seed in range(8)]
+    found = compared(rows)
+    line = found.line("lp")
+    assert line.judgement == "better" and line.paired.difference == pytest.approx(0.01)
+    assert found.heading == "MSE"
+    assert found.verdict.startswith(
+        "Over 8 paired splits, lp is better than the baseline (0.02350 ± 0.002449). lp: +0.01000 "
+        "MSE (95 % interval +0.01000 to +0.01000, adjusted p 0.00781)."
+    )
+    assert found.notes == ["A lower MSE is better: differences are positive where it is lower."]
+    assert found.as_dict()["percent"] is False
+
+
+def test_numbers_that_were_not_learned():
+    rows = [numbers(aggr, score, s) for aggr, score in (("none", 9.0), ("lp", 4.0)) for s in (0, 1)]
+    constant = [numbers("none", 9.05, seed, backbone="majority") for seed in (0, 1)]
+    ridge = [numbers("none", 3.0, seed, backbone="logistic") for seed in (0, 1)]
+    found = compared(rows, [*constant, *ridge])
+    assert [line.aggr for line in found.references] == ["mean of targets", "ridge regression"]
+    assert found.doubts == [
+        "none did not learn more than the mean of the training targets (9.050).",
+        "ridge regression, without the graph, is better than all of them (+1.000 MSE).",
+    ]
+    rows = [numbers(a, score, 0, "r2") for a, score in (("none", 0.004), ("lp", 0.02))]
+    constant = [numbers("none", -0.001, 0, "r2", backbone="majority")]
+    found = compared(rows, constant, name="R²", higher_is_better=True)
+    assert found.doubts == [
+        "none did not learn more than the mean of the training targets (−0.001000)."
+    ]
+    assert found.notes == []

@@ -21,6 +21,7 @@ from meanmax.cli.search import (
     Searched,
     budget_option,
     chosen_grid,
+    class_sizes_text,
     final_tasks,
     metric_of,
     metric_option,
@@ -36,19 +37,19 @@ from meanmax.study.runs.plan import check_splits, settings_text
 from meanmax.study.runs.row import Row
 from meanmax.study.settings.search import BASE, settings_file
 from meanmax.study.settings.settings import AUTO, SettingsError
-from meanmax.study.stats.cells import Selected
+from meanmax.study.stats.cells import Selected, score_form
 from meanmax.study.stats.comparison import BASELINE, Comparison, Line, reference_rows
 from meanmax.study.stats.comparison import compare as compare_rows
 from meanmax.study.store.exports import export_rows
 from meanmax.study.store.store import DEFAULT_STORE, reported
 
 SHARED = 3  # searches that serve all splits
-HEADINGS = ("aggregator", "n", "{score}", "− baseline", "p (Holm)", "learned", "maxness", "s")
+HEADINGS = ("aggregator", "n", "{metric}", "− baseline", "p (Holm)", "learned", "maxness", "s")
 HOW_TO_READ = (
     "Scores are of test nodes, mean ± standard deviation over splits; models are selected on "
-    "validation nodes alone. Differences to the baseline are paired over splits, with a 95 % "
-    "bootstrap interval. Times with a star are of runs that shared the machine and are not "
-    "comparable."
+    "validation nodes alone. Differences to the baseline are paired over splits and positive where "
+    "a method is better, with a 95 % bootstrap interval. Times with a star are of runs that shared "
+    "the machine and are not comparable."
 )
 
 
@@ -83,8 +84,9 @@ HOW_TO_READ = (
 @click.option(
     "--references/--no-references",
     default=True,
-    help="With 'auto': add methods without a graph network (majority class, logistic regression, "
-    "label propagation, an MLP with the same search).",
+    help="With 'auto': add methods without a graph network: majority class and logistic "
+    "regression, for numbers their mean and ridge regression; label propagation; an MLP with the "
+    "same search.",
 )
 @options.overrides
 @options.runs
@@ -145,6 +147,8 @@ def compare(
             raise SettingsError(f"{problem}; or give --search each") from problem
         check_splits(bare, dataset)
         metric = metric_of(dataset, plan, metric)
+        if sizes := class_sizes_text(dataset):
+            click.echo(sizes, err=True)
         if auto:
             with_mlp = references and planned["backbone"] != MLP and not dataset.num_graphs > 1
             plans = [plan]
@@ -184,6 +188,7 @@ def compare(
             data=named,
             name=kind.label,
             higher_is_better=kind.higher_is_better,
+            percent=kind.percent,
             references=reference_rows(rows, planned["backbone"]) if auto and references else None,
         )
         changed = plan.overrides
@@ -227,8 +232,8 @@ def comparison_grid(result: Comparison, settings: str) -> Grid:
     r"""One line for each aggregator."""
     return Grid(
         f"{result.data}, {result.backbone}, settings {settings}",
-        [heading.format(score=result.heading) for heading in HEADINGS],
-        [_cells(line) for line in (*result.lines, *result.references)],
+        [heading.format(metric=result.heading) for heading in HEADINGS],
+        [_cells(line, result.percent) for line in (*result.lines, *result.references)],
         left=["aggregator", "learned"],
     )
 
@@ -250,11 +255,12 @@ def write_comparison(
     return paths
 
 
-def _cells(line: Line) -> list[str]:
+def _cells(line: Line, percent: bool) -> list[str]:
     difference = p = "–"
     if line.paired is not None:
         pair = line.paired
-        difference = with_interval(pair.difference, pair.low, pair.high)
+        parts = (pair.difference, pair.low, pair.high)
+        difference = with_interval(*parts, score_form(percent, *parts))
         p = decimal(line.adjusted_p, ".2g")
     learned = []
     for name, (mean, low, high) in line.learned.items():
@@ -264,7 +270,7 @@ def _cells(line: Line) -> list[str]:
     return [
         line.aggr,
         f"{line.n}" + (f" ({line.failed} failed)" if line.failed else ""),
-        mean_std(line.mean, line.std),
+        mean_std(line.mean, line.std, score_form(percent, line.mean, line.std)),
         difference,
         p,
         ", ".join(learned) or "–",

@@ -12,12 +12,13 @@ import numpy as np
 
 from meanmax.cli import options
 from meanmax.cli.progress import load_dataset
-from meanmax.cli.tables import count
+from meanmax.cli.tables import count, score_text
 from meanmax.data import DataError
+from meanmax.names import METRICS
 
 if TYPE_CHECKING:
     from meanmax.data import Dataset
-    from meanmax.train import NodeClassifier
+    from meanmax.train import NodeClassifier, NodeRegressor
 
 SUFFIXES = (".csv", ".parquet")
 
@@ -44,47 +45,59 @@ SUFFIXES = (".csv", ".parquet")
 def predict(
     model: Path, source: str, out: Path, every_class: bool, force: bool, **place: Any
 ) -> None:
-    r"""Predict the classes of all nodes with a MODEL that 'meanmax train' has saved.
+    r"""Predict the classes of all nodes, or their numbers, with a MODEL that 'meanmax train' has
+    saved.
 
     Nothing in the model file is executed. The table has a row for each node: its id, the name of
-    its class and the probability; for several labels 0 or 1 and the probability of each. If nodes
-    have labels, the score on them is printed. Columns are encoded and missing values are filled as
-    in training, whatever --one-hot and --impute say.
+    its class and the probability; for several labels 0 or 1 and the probability of each; for a
+    regression target the prediction. If nodes have labels, the score on them is printed. Columns
+    are encoded and missing values are filled as in training, whatever --one-hot and --impute say.
     """
     from meanmax.scale import is_graph_folder, open_folder, predict_folder
     from meanmax.scale.inference import without_graph
-    from meanmax.train import NodeClassifier
+    from meanmax.train import NodeRegressor, load_model
 
     options.check_output(out, overwrite=force, suffixes=SUFFIXES)
     with options.clear_errors():
         with options.clear_errors(ValueError):
-            classifier = NodeClassifier.load(model)
+            loaded = load_model(model)
+        if isinstance(loaded, NodeRegressor) and every_class:
+            raise click.UsageError(f"--all writes classes, but {model} predicts numbers")
         try:
             if is_graph_folder(source):
                 folder = open_folder(source)
+                if isinstance(loaded, NodeRegressor):
+                    raise ValueError("numbers are not predicted in graph folders: name the data")
                 dataset, known = without_graph(folder), folder.manifest.fingerprint
-                chance = predict_folder(classifier, folder, scratch=out.parent)
+                found = predict_folder(loaded, folder, scratch=out.parent)
             else:
-                dataset, known = _load_for(classifier, source, place), None
-                chance = classifier.predict_proba(dataset.graph(), dataset.x)
+                dataset, known = _load_for(loaded, source, place), None
+                graph = dataset.graph()
+                if isinstance(loaded, NodeRegressor):
+                    found = loaded.predict(graph, dataset.x)
+                else:
+                    found = loaded.predict_proba(graph, dataset.x)
         except DataError:
             raise
         except ValueError as error:
             raise click.ClickException(f"{model} does not fit '{source}': {error}") from error
-        columns = prediction_columns(classifier, dataset, chance, every_class=every_class)
+        if isinstance(loaded, NodeRegressor):
+            columns = {"id": _ids(dataset), "prediction": found}
+        else:
+            columns = prediction_columns(loaded, dataset, found, every_class=every_class)
         write_predictions(out, columns)
     click.echo(f"{count(dataset.num_nodes, 'node')} in {out}")
-    for line in _score_lines(classifier, dataset, chance, known):
+    for line in _score_lines(loaded, dataset, found, known):
         click.echo(line)
-    if classifier.about_.get("directed") and not place["directed"]:
+    if loaded.about_.get("directed") and not place["directed"]:
         click.echo("note: the model was trained with --directed", err=True)
 
 
-def _load_for(classifier: NodeClassifier, source: str, place: dict[str, Any]) -> Dataset:
+def _load_for(model: NodeClassifier | NodeRegressor, source: str, place: dict[str, Any]) -> Dataset:
     r"""The data with features as in training: the same categories and imputed values. Raises a
     :class:`ValueError` if columns have other names.
     """
-    about = classifier.about_
+    about = model.about_
     dataset = load_dataset(source, **{**place, **about.get("encoding", {})})
     ours, theirs = about.get("feature_names", []), list(dataset.feature_names)
     if ours and theirs and ours != theirs:
@@ -112,8 +125,7 @@ def prediction_columns(
     :obj:`probability_NAME` of each class. If nodes have several labels, there are
     :obj:`label_NAME`, 0 or 1, and :obj:`probability_NAME` for each.
     """
-    ids = np.arange(dataset.num_nodes) if dataset.node_ids is None else dataset.node_ids
-    columns = {"id": np.asarray(ids)}
+    columns = {"id": _ids(dataset)}
     if not classifier.multilabel_:
         columns["label"] = np.array(classifier.class_names_)[chance.argmax(axis=1)]
         columns["probability"] = chance.max(axis=1)
@@ -125,9 +137,15 @@ def prediction_columns(
     return columns
 
 
+def _ids(dataset: Dataset) -> np.ndarray:
+    ids = np.arange(dataset.num_nodes) if dataset.node_ids is None else dataset.node_ids
+    return np.asarray(ids)
+
+
 def write_predictions(path: Path, columns: dict[str, np.ndarray]) -> None:
     r"""Writes columns by name, completely or not at all, to a file that ends with one of
-    :obj:`SUFFIXES`. Probabilities have six digits in csv, and are float32 in parquet.
+    :obj:`SUFFIXES`. Numbers have six digits in csv; in parquet probabilities are float32, and
+    predicted numbers float64.
     """
     from meanmax.data.files import atomic_write
 
@@ -148,21 +166,48 @@ def write_predictions(path: Path, columns: dict[str, np.ndarray]) -> None:
 
 
 def _score_lines(
-    classifier: NodeClassifier, dataset: Dataset, chance: np.ndarray, known: str | None
+    model: NodeClassifier | NodeRegressor, dataset: Dataset, found: np.ndarray, known: str | None
 ) -> list[str]:
     r"""The score on labelled nodes, if there are any, and a remark on it."""
     from meanmax.data import fingerprint
+    from meanmax.train import NodeRegressor
+
+    labelled = int(dataset.labelled.sum())
+    if labelled == 0:
+        return []
+    try:
+        if isinstance(model, NodeRegressor):
+            score = _score_of_numbers(model, dataset, found)
+        else:
+            score = _score_of_classes(model, dataset, found)
+    except ValueError as error:
+        return [f"no score: {error}"]
+    caveat = _caveat(model, known or fingerprint(dataset))
+    return [f"{score} on {count(labelled, 'labelled node')} ({caveat})"]
+
+
+def _score_of_numbers(model: NodeRegressor, dataset: Dataset, found: np.ndarray) -> str:
+    r"""The metric and its value; raises a :class:`ValueError` if the data have no numbers."""
+    from meanmax.train.metrics import compute
+
+    if dataset.task != "regression":
+        raise ValueError("the model predicts numbers, but these data have classes or labels")
+    own = dataset.labelled.numpy()
+    score = compute(model.metric_, found[own], dataset.y.numpy()[own], "regression")
+    return f"{METRICS[model.metric_].label} {score_text(score, percent=False)}"
+
+
+def _score_of_classes(classifier: NodeClassifier, dataset: Dataset, chance: np.ndarray) -> str:
+    r"""The metric and its value; raises a :class:`ValueError` if the data have other labels."""
     from meanmax.train.inputs import class_names_of
     from meanmax.train.problem import micro_f1
 
     labelled = dataset.labelled
-    if not bool(labelled.any()):
-        return []
     ours, theirs = classifier.class_names_, class_names_of(dataset.class_names, dataset.y.dim())
     if set(ours).isdisjoint(theirs) or (classifier.multilabel_ and set(ours) != set(theirs)):
-        return ["no score: the labels of these data are not those of the model"]
+        raise ValueError("the labels of these data are not those of the model")
     if classifier.multilabel_ != (dataset.task == "multilabel" and dataset.num_classes > 1):
-        return ["no score: the model and these data differ in how many labels a node has"]
+        raise ValueError("the model and these data differ in how many labels a node has")
     if classifier.multilabel_:
         order = [theirs.index(name) for name in ours]
         true = dataset.y[labelled][:, order] > 0.5
@@ -172,13 +217,11 @@ def _score_lines(
         given = dataset.y.reshape(-1)[labelled].long().numpy()
         named = np.array(ours)[chance.argmax(axis=1)][labelled.numpy()]
         score, metric = float(np.mean(named == np.array(theirs)[given])), "accuracy"
-    nodes = count(int(labelled.sum()), "labelled node")
-    caveat = _caveat(classifier, known or fingerprint(dataset))
-    return [f"{metric} {100 * score:.2f} % on {nodes} ({caveat})"]
+    return f"{metric} {score_text(100 * score, percent=True)}"
 
 
-def _caveat(classifier: NodeClassifier, found: str) -> str:
-    known = classifier.about_.get("spec", {}).get("data_hash")
+def _caveat(model: NodeClassifier | NodeRegressor, found: str) -> str:
+    known = model.about_.get("spec", {}).get("data_hash")
     if known is None:
         return "which may include training nodes"
     if known == found[: len(known)]:

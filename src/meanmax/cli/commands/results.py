@@ -16,7 +16,7 @@ from rich.text import Text
 from meanmax.cli import options
 from meanmax.cli.tables import count, decimal, mean_std, print_out
 from meanmax.study.runs.row import Row, json_safe
-from meanmax.study.stats.cells import CellOfRows, cells, is_planned_from
+from meanmax.study.stats.cells import CellOfRows, cells, is_planned_from, score_form
 from meanmax.study.store import exports
 from meanmax.study.store.store import Store
 
@@ -41,16 +41,16 @@ def cells_tables(cells: Sequence[CellOfRows]) -> Group:
     for cell, listed in zip(cells, texts, strict=True):
         data = f"{cell.data} ({cell.data_hash[:6]})" if cell.data in several else cell.data
         title = f"{data}, splits: {cell.split}"
-        tables.setdefault(title, _empty(title, widths)).add_row(*listed)
+        tables.setdefault(title, _empty(title, widths, cell.percent)).add_row(*listed)
     spaced = [Padding(table, (0, 0, 1, 0)) for table in tables.values()]
     return Group(*spaced, Text(NOTE, style="italic"))
 
 
-def _empty(title: str, widths: Sequence[int]) -> Table:
+def _empty(title: str, widths: Sequence[int], percent: bool) -> Table:
     table = Table(title=Text(title), title_justify="left", title_style="bold")
     for heading, width in zip(HEADINGS, widths, strict=True):
         table.add_column(
-            heading,
+            heading if percent else heading.removesuffix(" %"),
             justify="left" if heading in LEFT else "right",
             no_wrap=heading not in LONG,
             overflow="fold",
@@ -74,11 +74,15 @@ def _texts(cell: CellOfRows) -> list[str]:
         f"{settings}, {changed}" if changed else settings,
         f"{cell.n}",
         ", ".join(failed) or "0",
-        mean_std(*(cell.test or (None, None))),
-        mean_std(*(cell.val or (None, None))),
+        *(_score(own, cell.percent) for own in (cell.test, cell.val)),
         seconds if cell.alone or cell.seconds is None else f"({seconds})",
         learned or "–",
     ]
+
+
+def _score(score: tuple[float, float | None] | None, percent: bool) -> str:
+    mean, std = score or (None, None)
+    return mean_std(mean, std, score_form(percent, mean, std))
 
 
 def _value(value: Any) -> str:

@@ -9,7 +9,8 @@ import click
 from meanmax.cli import options
 from meanmax.cli.commands.partition import CUTS, check_source
 from meanmax.cli.progress import learned_texts
-from meanmax.cli.tables import Grid, decimal, print_result
+from meanmax.cli.search import chosen_metric, metric_option_with
+from meanmax.cli.tables import Grid, decimal, print_result, score_text
 from meanmax.names import default_aggregator
 
 
@@ -41,6 +42,10 @@ class Fanout(click.ParamType):  # type: ignore[type-arg]
 @options.scheme
 @options.split_seed
 @click.option("--seed", type=options.NOT_NEGATIVE, default=0, help="Seed of weights and dropout.")
+@metric_option_with(
+    "Score to print, and to select the best epoch by. [default: accuracy, micro-F1 or R², and the "
+    "epoch by the settings]"
+)
 @options.settings
 @options.overrides
 @options.threads
@@ -88,7 +93,9 @@ class Fanout(click.ParamType):  # type: ignore[type-arg]
 )
 @click.option("--batch-size", type=options.POSITIVE, default=512, help="Training nodes in a batch.")
 @options.as_json
-def train(force: bool, distributed: bool, print_json: bool, **request: Any) -> None:
+def train(
+    force: bool, metric: str | None, distributed: bool, print_json: bool, **request: Any
+) -> None:
     r"""Train one model and save it.
 
     The epoch whose weights are kept is selected on validation nodes; test nodes are only scored, at
@@ -102,6 +109,9 @@ def train(force: bool, distributed: bool, print_json: bool, **request: Any) -> N
     names = ("kind", "parts", "parts_per_batch", "fanout", "batch_size")
     sampling = {name: request.pop(name) for name in names}
     request["aggr"] = request["aggr"] or default_aggregator(request["backbone"])
+    if metric is not None:
+        given = {"metric": chosen_metric(metric, request["overrides"]), "select": "score"}
+        request["overrides"] = {**given, **request["overrides"]}
     wanted = TrainRequest(**request)
     with options.clear_errors(LaunchError, TensorBoardError, ValueError):
         settled = options.given(*("scheme", "split_seed", "cut", "directed", "one_hot", "impute"))
@@ -132,8 +142,7 @@ def facts_grid(facts: dict[str, Any]) -> Grid:
     r"""A line for each fact."""
     rows = []
     for name, what in (("train", "training"), ("val", "validation"), ("test", "test")):
-        score = facts[f"{name}_score"]
-        shown = "–" if score is None else f"{score:.2f} %"
+        shown = score_text(facts[f"{name}_score"], facts["percent"])
         rows.append([f"{facts['metric']} on {what} nodes", shown])
     layers = [f"{name} {decimal(value, '.3f')}" for name, value in facts["maxness"].items()]
     rows += [

@@ -22,6 +22,7 @@ from meanmax.cli.tables import Grid, mean_std, print_out
 from meanmax.data.files import write_text
 from meanmax.names import METRICS
 from meanmax.study.settings.search import BASE, changes, settings_file
+from meanmax.study.stats.cells import score_form
 from meanmax.study.stats.comparison import BASELINE
 
 HOW_TO_READ = (
@@ -116,12 +117,13 @@ def tune(
 
 def tune_grid(searched: Searched, metric: str, data: str) -> Grid:
     r"""A line for each method: its best validation score and the settings chosen."""
-    rows = []
+    rows, kind = [], METRICS[metric]
     for ((backbone, aggr), _), found in searched.found.items():
         one = found[0]
         listed = changes(searched.searches[backbone], one.trial)
-        rows.append([aggr, mean_std(one.score, one.std), listed])
+        form = score_form(kind.percent, one.score, one.std)
+        rows.append([aggr, mean_std(one.score, one.std, form), listed])
     (backbone,) = searched.searches
-    headings = ["aggregator", f"validation {METRICS[metric].label}", "settings chosen"]
+    headings = ["aggregator", f"validation {kind.label}", "settings chosen"]
     title = f"{data}, {backbone}: settings searched on validation nodes"
     return Grid(title, headings, rows, left=["aggregator", "settings chosen"])

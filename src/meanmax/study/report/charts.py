@@ -23,6 +23,7 @@ from meanmax.study.report.embeddings import (
 from meanmax.study.report.evidence import CURVES, LEARNED, Evidence
 from meanmax.study.report.groups import ORDER, RunGroup, parameter_name
 from meanmax.study.runs.row import Row, json_safe
+from meanmax.study.stats.cells import shown_metric
 
 EPOCHS = 200  # at most, of a curve on the page
 DASHES = 8  # dash patterns of the page
@@ -222,6 +223,12 @@ def _coordinates(row: Row, evidence: Evidence, compute: bool) -> np.ndarray | No
     return found
 
 
+def _score(row: Row) -> str | None:
+    r"""The score of test nodes in words."""
+    score = row.metrics.get("test_score")
+    return None if score is None else shown_metric([row]).text(score, 1).replace("-", "−")
+
+
 def _panel(
     row: Row,
     xy: np.ndarray,
@@ -235,14 +242,14 @@ def _panel(
     points = ((xy[chosen] - (low + high) / 2) / size + 0.5) * SCALE
     x, y = points.round().astype(int).T.tolist()
     predicted, score = evidence.array(row.key, "prediction"), math.nan
-    if predicted is not None and predicted.shape != (len(xy),):  # several labels, or other nodes
-        predicted = None
+    if predicted is not None and (predicted.shape != (len(xy),) or predicted.dtype.kind == "f"):
+        predicted = None  # several labels, numbers, or other nodes
     if classes is not None:
         embedding = evidence.array(row.key, "embedding") if compute else None
         score = silhouette_of(evidence.derived, row.key, classes, embedding)
     return {
         "aggr": row.aggr,
-        "score": row.metrics.get("test_score"),
+        "score": _score(row),
         "x": x,
         "y": y,
         "predicted": None if predicted is None else predicted[chosen].astype(int).tolist(),

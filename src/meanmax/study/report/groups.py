@@ -17,7 +17,7 @@ from meanmax.study.paper.result_tables import BACKBONES, PPI, SCHEMES, SETS, cel
 from meanmax.study.runs.plan import POOLED
 from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.settings.settings import AUTO, NAMES, option_text, override_options, settings_key
-from meanmax.study.stats.cells import Selected, cells, planned_settings, select
+from meanmax.study.stats.cells import Selected, cells, planned_settings, select, shown_metric
 from meanmax.study.stats.comparison import Comparison, compare, reference_rows
 
 ORDER = ("none", "lp", "poly", "softmax", "max")  # of aggregators; others follow by name
@@ -73,22 +73,17 @@ class RunGroup:
         known = self.comparisons.get(frozenset(row.key for row in self.selected.rows))
         if known is not None:
             return known
-        stated = self.rows[0].settings.get("metric")
-        if stated is not None:
-            kind = METRICS[stated]
-            return compare(
-                self.selected,
-                self.backbone,
-                self.aggrs,
-                data=self.data,
-                name=kind.label,
-                higher_is_better=kind.higher_is_better,
-                references=self.references or None,
-            )
-        metric = "micro-F1" if self.data in PPI else "score"
-        if metric == "score" and any("kmeans_accuracy" in row.metrics for row in self.rows):
-            metric = "accuracy"
-        return compare(self.selected, self.backbone, self.aggrs, data=self.data, name=metric)
+        kind = METRICS["micro_f1"] if self.data in PPI else shown_metric(self.rows)
+        return compare(
+            self.selected,
+            self.backbone,
+            self.aggrs,
+            data=self.data,
+            name=kind.label,
+            higher_is_better=kind.higher_is_better,
+            percent=kind.percent,
+            references=self.references or None,
+        )
 
     @property
     def paper_table(self) -> int | None:
@@ -122,6 +117,8 @@ class RunGroup:
                 "pairs": pair.get("n", 0),
                 "p": line["adjusted_p"],
                 "gain": json_safe(self.paper_gain(aggr)) if pair else None,
+                "unit": self.comparison.scale.points,
+                "percent": self.comparison.percent,
             }
             for line in self.comparison.as_dict()["lines"]
             for aggr, pair in [(line["aggr"], line["paired"] or {})]
@@ -339,15 +336,18 @@ def rank(known: Sequence[str], name: str) -> tuple[int, str]:
 
 
 def distinguish(listed: Sequence[RunGroup], names: Sequence[str]) -> list[str]:
-    r"""Adds the splits, and then the hash of the data, to names that are equal on one data set
-    with one settings file.
+    r"""Adds an unusual metric, then the splits, and then the hash of the data, to names that are
+    equal on one data set with one settings file.
     """
+    kinds = [shown_metric(group.rows) for group in listed]
+    usual = [METRICS[name] for name in USUAL_METRIC.values()]
+    metrics = [f", {kind.label}" if kind.tasks and kind not in usual else "" for kind in kinds]
     splits = [
         "" if group.split == SCHEMES.get(group.data) else f", splits {group.split}"
         for group in listed
     ]
     made = list(names)
-    for details in (splits, [f" ({group.data_hash[:6]})" for group in listed]):
+    for details in (metrics, splits, [f" ({group.data_hash[:6]})" for group in listed]):
         places = [(g.data, g.settings_name, name) for g, name in zip(listed, made, strict=True)]
         counts = Counter(places)
         made = [

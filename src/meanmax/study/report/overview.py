@@ -90,7 +90,8 @@ def axis(values: Sequence[float]) -> tuple[float, float, float]:
 
 def all_differences(listed: Sequence[RunGroup]) -> list[dict[str, Any]]:
     r"""A forest plot for each data set, of all comparisons with unchanged settings, if there are
-    several. Each has its own axis, because data sets differ by more than methods do.
+    several. Each has its own axis, because data sets differ by more than methods do; so does each
+    metric of numbers.
     """
     listed = [group for group in listed if not group.overrides]
     if len(listed) < 2:
@@ -98,8 +99,9 @@ def all_differences(listed: Sequence[RunGroup]) -> list[dict[str, Any]]:
     places = distinguish(listed, [group.backbone for group in listed])
     sets: dict[str, list[PageLine]] = {}
     for group, place in zip(listed, places, strict=True):
-        label = {"place": place, "settings": group.settings_name}
-        sets.setdefault(group.data, []).extend({**line, **label} for line in group.lines)
+        label, scale = {"place": place, "settings": group.settings_name}, group.comparison.scale
+        data = group.data if scale.percent else f"{group.data}, {scale.metric}"
+        sets.setdefault(data, []).extend({**line, **label} for line in group.lines)
     plots = {data: forest(own) for data, own in sets.items()}
     return [{"data": data, "plot": plot} for data, plot in plots.items() if plot is not None]
 

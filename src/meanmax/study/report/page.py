@@ -25,6 +25,7 @@ from meanmax.study.report.groups import PLACE, Comparisons, RunGroup, distinguis
 from meanmax.study.report.overview import all_differences, forest, matrices, sentences
 from meanmax.study.runs.machine import package_version
 from meanmax.study.runs.row import Row, json_safe
+from meanmax.study.stats.cells import score_form
 from meanmax.study.stats.comparison import BASELINE, CAVEAT, findings
 from meanmax.study.stats.paired import FEW
 from meanmax.study.store.store import reported
@@ -124,7 +125,10 @@ def _section(group: RunGroup, evidence: Evidence) -> dict[str, Any]:
             {"name": name, "value": setting(value)} for name, value in group.overrides.items()
         ],
         "split": group.split,
-        "metric": group.comparison.heading,
+        "metric": group.comparison.metric,
+        "scores": group.comparison.heading,
+        "unit": group.comparison.scale.points,
+        "percent": group.comparison.percent,
         "lines": own,
         "references": [json_safe(line) for line in group.comparison.references],
         "paper": any(line["paper"] for line in own),
@@ -213,7 +217,12 @@ def render(shown: dict[str, Any]) -> str:
         lstrip_blocks=True,
     )
     environment.globals["few"] = FEW
-    environment.filters |= {"number": number, "signed": signed, "p_value": p_value}
+    environment.filters |= {
+        "number": number,
+        "score": score,
+        "signed": signed,
+        "p_value": p_value,
+    }
     folder = files("meanmax.study.report") / "templates"
     texts = {name: (folder / name).read_text("utf-8") for name in STYLES + SCRIPTS}
     style = "\n".join(texts[name] for name in STYLES)
@@ -252,6 +261,12 @@ def number(value: float | None, places: int = 2, sign: str = "") -> str:
 
 
 signed = partial(number, sign="+")
+
+
+def score(value: float | None, percent: bool, *beside: float | None, sign: str = "") -> str:
+    r"""A score or a difference of scores, formatted like those beside it; a dash for none."""
+    form = score_form(percent, value, *beside)
+    return "–" if value is None else f"{value:{sign}{form}}".replace("-", "−")
 
 
 def p_value(value: float | None) -> str:

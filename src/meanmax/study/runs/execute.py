@@ -32,6 +32,7 @@ from meanmax.train import (
     History,
     LabeledNodes,
     NodeClassifier,
+    NodeRegressor,
     Sample,
     Settings,
     TrainingError,
@@ -197,7 +198,7 @@ def _evaluated(
 
 
 def stored(metric: str, value: float) -> float:
-    r"""The value of a metric as rows store it: in percent, but errors in the units of the target.
+    r"""The value of a metric as rows store it: in percent for classes and labels.
 
     Example:
         >>> stored("roc_auc", 0.75), stored("mae", 0.75)
@@ -220,6 +221,12 @@ def classifier_of(spec: RunSpec) -> NodeClassifier:
     r"""The classifier that learns the same as :func:`execute` from the data and split of a run."""
     settings = Settings.from_dict(spec.backbone, spec.aggr, spec.settings)
     return NodeClassifier.from_settings(settings, seed=spec.seed)
+
+
+def regressor_of(spec: RunSpec) -> NodeRegressor:
+    r"""The same for a target of numbers."""
+    settings = Settings.from_dict(spec.backbone, spec.aggr, spec.settings)
+    return NodeRegressor.from_settings(settings, seed=spec.seed)
 
 
 def cluster_scores(embedding: np.ndarray, classes: np.ndarray, seed: int = 0) -> dict[str, float]:

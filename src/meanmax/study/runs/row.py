@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
+from meanmax.names import USUAL_METRIC
 from meanmax.study.settings.settings import current_name
 
 if TYPE_CHECKING:
@@ -63,10 +64,10 @@ class Row(Run):
     :obj:`meanmax.names.METRICS` that fit the task, for the parts :obj:`val` and :obj:`test`; those
     that are not defined for the nodes, such as ROC AUC of one class, are left out.
     :obj:`{part}_score` is the one that the setting :obj:`metric` names, also for :obj:`train` and
-    :obj:`all` (every labelled node): the accuracy, micro-F1 or :math:`R^2` unless it is given. All
-    are in percent, :math:`R^2` too, but the errors :obj:`mse` and :obj:`mae` are in the units of
-    the target. There are also :obj:`train_loss`, :obj:`val_loss` and the k-means scores of
-    classes. Rows of early versions have no :obj:`{part}_{metric}`.
+    :obj:`all` (every labelled node): the accuracy, micro-F1 or :math:`R^2` unless it is given.
+    Metrics of classes and labels are in percent, those of numbers (:math:`R^2`, :obj:`mse`,
+    :obj:`mae`) are as they are. There are also :obj:`train_loss`, :obj:`val_loss` and the k-means
+    scores of classes. Rows of early versions have no :obj:`{part}_{metric}`.
 
     The status is :obj:`"diverged"` if a loss was no longer finite, and :obj:`"failed"` for any
     other error.
@@ -89,6 +90,15 @@ class Row(Run):
     versions: dict[str, str] = field(default_factory=dict)
     error: str | None = None
     attempt: int = 0  # earlier attempts at the run
+
+    @property
+    def metric(self) -> str | None:
+        r"""The name of the metric that the scores are of; :obj:`None` if a row of an early version
+        does not tell.
+        """
+        usual = (name for name in USUAL_METRIC.values() if f"test_{name}" in self.metrics)
+        given: str | None = self.settings.get("metric")
+        return given or next(usual, None)
 
     def to_json(self) -> str:
         r"""One line of JSON."""

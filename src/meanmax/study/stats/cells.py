@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from meanmax.names import METRICS, Metric
 from meanmax.study.runs.row import Row
 from meanmax.study.settings.settings import SettingsError, settings_for, settings_key
 
@@ -30,6 +31,33 @@ def scores(rows: Iterable[Row], metric: str) -> dict[int, float]:
     r"""A metric by the seed of the split, of the runs of status :obj:`"ok"`."""
     good = (row for row in rows if row.status == "ok" and metric in row.metrics)
     return {row.split_seed: row.metrics[metric] for row in good}
+
+
+def shown_metric(rows: Iterable[Row]) -> Metric:
+    r"""The metric of the scores of rows; one in percent that is called "score" if they are all of
+    an early version and do not tell.
+    """
+    listed = list(rows)
+    named = next((row.metric for row in listed if row.metric is not None), None)
+    if named is None and any("kmeans_accuracy" in row.metrics for row in listed):
+        named = "accuracy"
+    return Metric("score", ()) if named is None else METRICS[named]
+
+
+def score_form(percent: bool, *values: float | None) -> str:
+    r"""How scores that stand together are formatted: percents with two decimals, others with four
+    digits of the largest.
+
+    Example:
+        >>> score_form(True), score_form(False, 0.81254, 0.001), score_form(False, 1234.5)
+        ('.2f', '.4f', '.0f')
+    """
+    if percent:
+        return ".2f"
+    sizes = [abs(value) for value in values if value is not None and math.isfinite(value)]
+    largest = max(sizes, default=0.0)
+    places = 3 - math.floor(math.log10(largest)) if largest > 0 else 3
+    return f".{min(max(places, 0), 12)}f"
 
 
 def mean_and_std(values: Iterable[float]) -> tuple[float, float]:
@@ -52,7 +80,8 @@ def learned_values(rows: Iterable[Row]) -> dict[str, list[float]]:
 class CellOfRows:
     r"""All runs of one method with the same settings on the same data and kind of splits.
 
-    Scores are their mean and standard deviation in percent; the latter is :obj:`None` for one run.
+    Scores are their mean and standard deviation as rows store them; the latter is :obj:`None` for
+    one run.
     """
 
     data: str
@@ -71,6 +100,8 @@ class CellOfRows:
     seconds: float | None  # median, of the runs that did not share their machine if there are any
     alone: bool  # whether it is of such runs
     learned: dict[str, float]  # means over runs and values
+    metric: str  # the label of the scores
+    percent: bool  # whether they are in percent
 
 
 def cells(rows: Iterable[Row]) -> list[CellOfRows]:
@@ -93,6 +124,7 @@ def _cell(rows: list[Row]) -> CellOfRows:
     good = [row for row in rows if row.status == "ok"]
     alone = [row.seconds for row in good if row.alone]
     seconds = alone or [row.seconds for row in good]
+    kind = shown_metric(rows)
     return CellOfRows(
         *_place(first),
         settings_names=sorted({row.settings_name for row in rows}),
@@ -106,6 +138,8 @@ def _cell(rows: list[Row]) -> CellOfRows:
         seconds=statistics.median(seconds) if seconds else None,
         alone=bool(alone),
         learned={name: statistics.fmean(x) for name, x in learned_values(good).items()},
+        metric=kind.label,
+        percent=kind.percent,
     )
 
 

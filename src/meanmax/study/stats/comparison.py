@@ -7,16 +7,18 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from meanmax.names import METRICS, REFERENCES
+from meanmax.names import METRICS, REFERENCES, REGRESSION_REFERENCES
 from meanmax.study.runs.row import Row, json_safe
-from meanmax.study.stats.cells import Selected, learned_values, mean_and_std, scores
+from meanmax.study.stats.cells import Selected, learned_values, mean_and_std, score_form, scores
 from meanmax.study.stats.paired import Paired, holm, paired, reachable
 
 BASELINE = "none"
-MAJORITY, MLP = REFERENCES["majority"], "MLP"
-WITHOUT_GRAPH = (REFERENCES["logistic"], MLP)
+MLP = "MLP"
+CONSTANT = (REFERENCES["majority"], REGRESSION_REFERENCES["majority"])
+r"""Labels of references that predict the same for all nodes."""
+WITHOUT_GRAPH = (REFERENCES["logistic"], REGRESSION_REFERENCES["logistic"], MLP)
 r"""Labels of references that see features alone."""
 ALPHA = 0.05
 r"""A difference is significant if its adjusted p is below this and its interval excludes 0."""
@@ -33,9 +35,36 @@ Judgement: TypeAlias = Literal["better", "worse", "undecided", "too few"]
 _Pairs: TypeAlias = "list[tuple[Line, Paired]]"
 
 
+class Scale(NamedTuple):
+    r"""How sentences write scores and differences of a metric."""
+
+    metric: str  # its label
+    percent: bool
+
+    @property
+    def points(self) -> str:
+        r"""The unit of differences."""
+        return "points" if self.percent else self.metric
+
+    def score(self, value: float) -> str:
+        r"""A score: with one decimal, or four digits of what is not in percent."""
+        text = f"{value:.1f}" if self.percent else format(value, score_form(False, value))
+        return text.replace("-", "−")
+
+    def signed(self, *values: float) -> list[str]:
+        r"""Differences: with one decimal, or with more where a value would be rounded to 0; with
+        four digits of the largest of what is not in percent.
+        """
+        sizes = [abs(value) for value in values if value]
+        places = next((places for places in (1, 2) if all(round(s, places) for s in sizes)), 3)
+        form = f".{places}f" if self.percent else score_form(False, *values)
+        texts = [format(value, f"+{form}" if value else form) for value in values]
+        return [text.replace("-", "−") for text in texts]
+
+
 @dataclass(frozen=True)
 class Line:
-    r"""One aggregator of a comparison; times are of training, scores in percent."""
+    r"""One aggregator of a comparison; times are of training, scores as rows store them."""
 
     aggr: str
     n: int = 0  # runs of status "ok"
@@ -82,6 +111,7 @@ class Comparison:
     doubts: list[str] = field(default_factory=list)  # why no winner is named
     one_split: bool = False  # whether all runs are on one split and differ only in their seeds
     baseline: str = BASELINE
+    percent: bool = True  # whether scores are in percent, and differences in points
 
     @property
     def unit(self) -> str:
@@ -90,9 +120,13 @@ class Comparison:
 
     @property
     def heading(self) -> str:
-        r"""The heading of scores in tables."""
-        plain = [metric.label for metric in METRICS.values() if not metric.percent]
-        return self.metric if self.metric in plain else f"{self.metric} %"
+        r"""The heading of the scores: the metric and its unit."""
+        return f"{self.metric} %" if self.percent else self.metric
+
+    @property
+    def scale(self) -> Scale:
+        r"""How scores and differences are written."""
+        return Scale(self.metric, self.percent)
 
     @property
     def verdict(self) -> str:
@@ -118,11 +152,13 @@ def compare(
     metric: str = "test_score",
     name: str = "accuracy",
     higher_is_better: bool = True,
+    percent: bool = True,
     references: Mapping[str, Sequence[Row]] | None = None,
 ) -> Comparison:
     r"""Compares aggregators with the baseline, each on the splits that both have, by a
-    :obj:`metric` of the rows, which is shown as :obj:`name`. The rows of :obj:`references` by label
-    stand beside them, and tell whether the comparison is conclusive.
+    :obj:`metric` of the rows, which is shown as :obj:`name`. Differences are positive where an
+    aggregator is better. The rows of :obj:`references` by label stand beside them, and tell whether
+    the comparison is conclusive.
     """
     ordered = sorted(dict.fromkeys(aggrs), key=lambda aggr: aggr != BASELINE)
     rows = {aggr: list(selected.of(backbone, aggr).values()) for aggr in ordered}
@@ -145,28 +181,39 @@ def compare(
     one_split = len({row.split_hash for row in selected.rows}) == 1
     one_split = one_split and len({row.seed for row in selected.rows}) > 1
     beside = [_line(label, list(own), metric) for label, own in (references or {}).items()]
-    doubts = [] if references is None else _doubts(rows, references, metric, name, higher_is_better)
-    return Comparison(data, backbone, name, lines, selected.notes, beside, doubts, one_split)
+    doubts, scale = [], Scale(name, percent)
+    if references is not None:
+        doubts = _doubts(rows, references, metric, scale, higher_is_better)
+    notes = list(selected.notes)
+    if not higher_is_better:
+        notes.append(f"A lower {name} is better: differences are positive where it is lower.")
+    return Comparison(
+        data, backbone, name, lines, notes, beside, doubts, one_split, percent=percent
+    )
 
 
 def reference_rows(rows: Iterable[Row], backbone: str) -> dict[str, list[Row]]:
-    r"""The rows of references of a backbone by their labels."""
+    r"""The rows of references of a backbone by their labels, which depend on the task."""
     found: dict[str, list[Row]] = {}
-    for name, label in {**REFERENCES, "mlp": MLP}.items():
+    for name in (*REFERENCES, "mlp"):
         if name != backbone and (own := [row for row in rows if row.backbone == name]):
-            found[label] = own
+            numbers = any(METRICS[row.metric].tasks == ("regression",) for row in own if row.metric)
+            labels = REGRESSION_REFERENCES if numbers else REFERENCES
+            found[labels.get(name, MLP)] = own
     return found
 
 
-NEAR_CHANCE = 1.0
-r"""Points above the majority class within which a method has learned nothing."""
+NEAR_CHANCE = 0.01
+r"""The part of the whole range, or of the error of a constant, by which a method has to be better
+than predicting the same for all nodes; with less it has learned nothing.
+"""
 
 
 def _doubts(
     rows: Mapping[str, Sequence[Row]],
     references: Mapping[str, Sequence[Row]],
     metric: str,
-    name: str,
+    scale: Scale,
     higher_is_better: bool,
 ) -> list[str]:
     r"""What speaks against naming a winner: training that stayed at chance or was cut short, and
@@ -177,12 +224,14 @@ def _doubts(
     means = {aggr: mean for aggr, mean in means.items() if not math.isnan(mean)}
     if not means:
         return []
-    chance = mean_and_std(scores(references.get(MAJORITY, ()), metric).values())[0]
-    stuck = [a for a, mean in means.items() if sign * (mean - chance) < NEAR_CHANCE]
-    if higher_is_better and stuck:
+    same = (own for label in CONSTANT for own in references.get(label, ()))
+    chance = mean_and_std(scores(same, metric).values())[0]
+    least = NEAR_CHANCE * ((100 if scale.percent else 1) if higher_is_better else chance)
+    stuck = [a for a, mean in means.items() if sign * (mean - chance) < least]
+    if stuck:
+        what = "frequencies of the classes" if scale.percent else "mean of the training targets"
         found.append(
-            f"{_joined(stuck)} did not learn more than the frequencies of the classes "
-            f"({chance:.1f})."
+            f"{_joined(stuck)} did not learn more than the {what} ({scale.score(chance)})."
         )
     constant = mean_and_std(
         row.metrics["test_majority"]
@@ -190,7 +239,7 @@ def _doubts(
         for row in own
         if row.status == "ok" and "test_majority" in row.metrics
     )[0]
-    if name == "accuracy" and max(means.values()) < constant:
+    if scale.metric == "accuracy" and max(means.values()) < constant:
         found.append(f"Answering the most frequent class for every node scores {constant:.1f}.")
     unfinished = [aggr for aggr, own in rows.items() if _is_unfinished(own)]
     if unfinished:
@@ -204,15 +253,15 @@ def _doubts(
     for label, own in references.items():
         theirs = scores(own, metric)
         shared = sorted(set(ours) & set(theirs))
-        if label == MAJORITY or not shared:
+        if label in CONSTANT or not shared:
             continue
         pair = _paired(
             tuple(sign * ours[s] for s in shared), tuple(sign * theirs[s] for s in shared)
         )
         if pair.high < 0 or (math.isnan(pair.high) and pair.difference < 0):
-            _, _, text = _signed(0.0, 0.0, -pair.difference)
+            (text,) = scale.signed(-pair.difference)
             reason = "without the graph" if label in WITHOUT_GRAPH else "without features"
-            found.append(f"{label}, {reason}, is better than all of them ({text} points).")
+            found.append(f"{label}, {reason}, is better than all of them ({text} {scale.points}).")
     return found
 
 
@@ -290,36 +339,36 @@ def findings(comparison: Comparison) -> str:
     elif not others:
         sentences = [f"0 paired {unit}s: only the baseline '{baseline}' was run; run others too."]
     else:
-        sentences = _differences(reference, others, unit)
+        sentences = _differences(reference, others, unit, comparison.scale)
     sentences += _failures(comparison.lines)
     if comparison.doubts:
         sentences = ["Not conclusive:", *comparison.doubts, "What was measured:", *sentences]
     return " ".join([*sentences, ONE_SPLIT] if comparison.one_split else sentences)
 
 
-def _differences(reference: Line, others: list[Line], unit: str) -> list[str]:
+def _differences(reference: Line, others: list[Line], unit: str, scale: Scale) -> list[str]:
     pairs = [(line, line.paired) for line in others if line.paired is not None]
     apart = [line.aggr for line in others if line.paired is None]
     verb = "has" if len(apart) == 1 else "have"
     missing = f"{_joined(apart)} {verb} no completed run on the baseline's {unit}s."
     if not pairs:
         return [f"0 paired {unit}s: {missing}"]
-    spread = "" if math.isnan(reference.std) else f" ± {reference.std:.1f}"
-    baseline = f"the baseline ({reference.mean:.1f}{spread})"
+    spread = "" if math.isnan(reference.std) else f" ± {scale.score(reference.std)}"
+    baseline = f"the baseline ({scale.score(reference.mean)}{spread})"
     text = (
-        _significant(baseline, pairs, unit)
+        _significant(baseline, pairs, unit, scale)
         or _equal(baseline, pairs, unit)
-        or _undecided(baseline, pairs, unit)
+        or _undecided(baseline, pairs, unit, scale)
     )
     return [text, missing] if apart else [text]
 
 
-def _significant(baseline: str, pairs: _Pairs, unit: str) -> str | None:
+def _significant(baseline: str, pairs: _Pairs, unit: str, scale: Scale) -> str | None:
     clauses, shown = [], []
     for word in ("better", "worse"):
         if some := [(line, pair) for line, pair in pairs if line.judgement == word]:
             clauses.append(f"{_names(some)} {'is' if len(some) == 1 else 'are'} {word}")
-            shown += [f"{line.aggr}: {_evidence(line, pair, unit)}" for line, pair in some]
+            shown += [f"{line.aggr}: {_evidence(line, pair, unit, scale)}" for line, pair in some]
     if not clauses:
         return None
     clauses[0] += f" than {baseline}"
@@ -335,11 +384,11 @@ def _equal(baseline: str, pairs: _Pairs, unit: str) -> str | None:
     return f"Over {_count(pairs, unit)}, {_names(pairs)} {verb} exactly as {baseline} does."
 
 
-def _undecided(baseline: str, pairs: _Pairs, unit: str) -> str:
+def _undecided(baseline: str, pairs: _Pairs, unit: str, scale: Scale) -> str:
     line, pair = max(pairs, key=lambda both: abs(both[1].difference))
     one = len(pairs) == 1
     which = "the difference is" if one else f"the largest difference is {line.aggr}'s"
-    shown = f"{which} {_evidence(line, pair, unit)}."
+    shown = f"{which} {_evidence(line, pair, unit, scale)}."
     count = _count(pairs, unit)
     tests = sum(not math.isnan(pair.p) for _, pair in pairs)
     if tests == 0:
@@ -359,12 +408,12 @@ def _undecided(baseline: str, pairs: _Pairs, unit: str) -> str:
     )
 
 
-def _evidence(line: Line, pair: Paired, unit: str) -> str:
-    difference, low, high = _signed(pair.difference, pair.low, pair.high)
+def _evidence(line: Line, pair: Paired, unit: str, scale: Scale) -> str:
+    difference, low, high = scale.signed(pair.difference, pair.low, pair.high)
     if math.isnan(pair.low):
-        return f"{difference} points (one {unit} has no interval and no test)"
+        return f"{difference} {scale.points} (one {unit} has no interval and no test)"
     interval = f"{100 * pair.confidence:g} % interval {low} to {high}"
-    return f"{difference} points ({interval}, adjusted p {_p(line.adjusted_p)})"
+    return f"{difference} {scale.points} ({interval}, adjusted p {_p(line.adjusted_p)})"
 
 
 def _count(pairs: _Pairs, unit: str) -> str:
@@ -386,14 +435,6 @@ def _names(pairs: _Pairs) -> str:
 
 def _joined(words: list[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
-
-
-def _signed(*values: float) -> list[str]:
-    r"""With one decimal, or with more where a value would be rounded to 0."""
-    sizes = [abs(value) for value in values if value]
-    places = next((places for places in (1, 2) if all(round(s, places) for s in sizes)), 3)
-    texts = [f"{value:+.{places}f}" if value else f"{0:.{places}f}" for value in values]
-    return [text.replace("-", "−") for text in texts]
 
 
 def _p(p: float) -> str:

@@ -13,6 +13,7 @@ from meanmax.study.paper.result_tables import PPI, PPI_GO, SCHEMES, Claim, claim
 from meanmax.study.report.evidence import Evidence
 from meanmax.study.report.figures import style
 from meanmax.study.report.figures.request import FigureRequest
+from meanmax.study.stats.cells import shown_metric
 from meanmax.study.stats.comparison import BASELINE, compare
 from meanmax.study.stats.paired import FEW
 
@@ -35,20 +36,22 @@ def forest(evidence: Evidence, request: FigureRequest) -> Figure:
     width = 1.9 if len(shown) > 1 else 3.6
     height = 0.2 * len(methods) + 0.15 * len(backbones) + 0.6
     figure, grid = style.panels(len(shown), columns=5, width=width, height=height, share=True)
+    kinds = {name: shown_metric(request.selected(evidence, name).rows) for name in shown}
     for axes, (name, own) in zip(grid, shown.items(), strict=True):
-        _draw(axes, own, places)
+        _draw(axes, own, places, "points" if kinds[name].percent else kinds[name].label)
         style.title(axes, name, (claim.paired.n for claim in own))
     names = [f"{style.backbone_name(b)}, {style.method_style(a).label}" for b, a in methods]
     grid[0].set_yticks([places[method] for method in methods], names)
     grid[0].set_ylim(max(places.values()) + 0.7, min(places.values()) - 0.7)
     few = any(claim.paired.n < FEW for claim in everything)
+    points = "points of " if all(kind.percent for kind in kinds.values()) else ""
     drawn = style.handles(dict.fromkeys(aggr for _, aggr in methods), markers=True, line="-")
     if any(math.isfinite(claim.paper) for claim in everything):
         diamond = {"color": "0.25", "marker": "d", "fillstyle": "none", "markersize": 5}
         drawn.append(style.handle("the paper's difference of means", **diamond))
     style.heading(
         figure,
-        f"Difference to the baseline in points of test score, {request.settings}",
+        f"Difference to the baseline in {points}test score, {request.settings}",
         "Right of 0 the aggregator is better. Mean of paired differences over n splits with a 95 % "
         "bootstrap interval, not adjusted for the number of comparisons; random splits of one "
         "graph overlap, so intervals look narrower than they should be. "
@@ -62,15 +65,18 @@ def forest(evidence: Evidence, request: FigureRequest) -> Figure:
 
 def _claims(evidence: Evidence, request: FigureRequest, data: str) -> list[Claim]:
     chosen = request.selected(evidence, data, SCHEMES.get(data))
+    higher = shown_metric(chosen.rows).higher_is_better
     comparisons = [
-        compare(chosen, backbone, request.aggrs, data=data)
+        compare(chosen, backbone, request.aggrs, data=data, higher_is_better=higher)
         for backbone in request.backbones
         if BASELINE in request.aggrs and chosen.of(backbone, BASELINE)
     ]
     return claims(4 if data in PPI else 2, comparisons)
 
 
-def _draw(axes: Axes, own: Sequence[Claim], places: dict[tuple[str, str], float]) -> None:
+def _draw(
+    axes: Axes, own: Sequence[Claim], places: dict[tuple[str, str], float], unit: str
+) -> None:
     axes.axvline(0, color="0.5", linewidth=0.8, zorder=0)
     for claim in own:
         drawn = style.method_style(claim.aggr)
@@ -95,4 +101,4 @@ def _draw(axes: Axes, own: Sequence[Claim], places: dict[tuple[str, str], float]
         axes.set_xlim(left, right + 0.22 * (right - left))
     axes.grid(axis="x", color="0.92", linewidth=0.6)
     axes.set_axisbelow(True)
-    style.labels(axes, "points")
+    style.labels(axes, unit)

@@ -93,7 +93,7 @@ def _classes(request: FigureRequest, row: Row, nodes: int) -> tuple[np.ndarray, 
     if found.classes is None or len(found.classes) != nodes:
         raise NothingToShow(
             f"t-SNE is coloured by class, but '{row.data}' consists of several graphs or has "
-            f"several labels for a node: choose other --data"
+            f"several labels or a number for a node: choose other --data"
         )
     return found.classes, found.class_names
 

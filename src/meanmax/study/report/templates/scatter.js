@@ -38,7 +38,7 @@ function makeScatter(place) {
     const canvas = element("canvas", { tabindex: 0, role: "img", "aria-label": `Embedding with ${panel.aggr}` });
     const caption = element("figcaption");
     caption.append(element("i", { class: `swatch c${panel.colour}` }), panel.aggr);
-    if (panel.score !== null && panel.score !== undefined) caption.append(element("span", { class: "soft" }, ` test ${panel.score.toFixed(1)} %`));
+    if (panel.score !== null && panel.score !== undefined) caption.append(element("span", { class: "soft" }, ` test ${panel.score}`));
     if (panel.silhouette !== null) caption.append(element("span", { class: "soft" }, `, silhouette ${panel.silhouette.toFixed(3).replace("-", "−")}`));
     figure.append(canvas, caption);
     grid.append(figure);
