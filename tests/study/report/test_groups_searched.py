@@ -110,7 +110,7 @@ def test_the_command_repeats_the_search(tmp_path):
     (section,) = shown(tmp_path)["sections"]
     words = shlex.split(section["command"])
     assert words[words.index("--split") + 1] == "random"
-    assert words[words.index("--search") + 1] == "once"
+    assert words[words.index("--search") + 1] == "shared"
     assert words[words.index("--metric") + 1] == "macro_f1"
     assert "--settings" not in words
 

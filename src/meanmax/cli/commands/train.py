@@ -110,7 +110,8 @@ def train(
     sampling = {name: request.pop(name) for name in names}
     request["aggr"] = request["aggr"] or default_aggregator(request["backbone"])
     if metric is not None:
-        given = {"metric": chosen_metric(metric, request["overrides"]), "select": "score"}
+        with options.clear_errors():
+            given = {"metric": chosen_metric(metric, request["overrides"]), "select": "score"}
         request["overrides"] = {**given, **request["overrides"]}
     wanted = TrainRequest(**request)
     with options.clear_errors(LaunchError, TensorBoardError, ValueError):
