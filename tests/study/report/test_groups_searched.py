@@ -7,8 +7,10 @@ import shlex
 
 import pytest
 
+from meanmax.study.report.evidence import Evidence
 from meanmax.study.report.groups import groups
 from meanmax.study.runs.row import Result
+from meanmax.study.stats.cells import scores
 from meanmax.study.store.store import Store
 from tests.study.rows import row
 
@@ -103,6 +105,16 @@ def test_the_last_search_is_shown_unless_another_is_known(tmp_path):
     known = {frozenset(r.key for r in early): group.comparison}
     (section,) = shown(tmp_path, comparisons=known)["sections"]
     assert section["lines"][1]["mean"] == pytest.approx(84.5)
+
+
+def test_figures_show_all_splits_of_the_last_metric(tmp_path):
+    fill(tmp_path, finished="2026-01-02T00:00:00+00:00")
+    fill(tmp_path, {}, metric="mae")  # earlier
+    chosen = Evidence.of(tmp_path).selected("mine", "auto")
+    for aggr, first in (("none", 80.0), ("lp", 82.0)):
+        found = scores(chosen.of("gcn", aggr).values(), "test_score")
+        assert found == {seed: first + seed for seed in range(6)}
+    assert {row.settings["metric"] for row in chosen.rows} == {"accuracy"}
 
 
 def test_the_command_repeats_the_search(tmp_path):

@@ -9,6 +9,7 @@ import torch
 
 from meanmax.data import fingerprint, load
 from meanmax.study.runs import prepared_data
+from meanmax.study.runs.execute import execute
 from meanmax.study.runs.plan import DataRef, Plan, check_methods, reference
 from meanmax.study.runs.prepared_data import data_copies, load_prepared
 from meanmax.study.runs.run_missing import Workers, run_missing
@@ -119,5 +120,12 @@ def test_targets_are_not_classified(tmp_path):
     (folder / "nodes.csv").write_text("id,f,label\n" + rows)
     (folder / "edges.csv").write_text("source,target\n0,1\n")
     dataset = load(folder)
-    with pytest.raises(SettingsError, match="a regression target, and there are no classes"):
-        check_methods(tasks(folder), dataset)
+    data = reference(str(folder), None)
+    for metric, message in (("accuracy", "'metric' must be one of 'r2'"), ("mae", "class_weight=")):
+        given = {"metric": metric, "class_weight": "balanced"}
+        plan = Plan(data, ["gcn"], ["none"], [0], "default", overrides=given)
+        with pytest.raises(SettingsError, match=message):
+            check_methods(plan.tasks(dataset), dataset)
+    (task,) = Plan(data, ["gcn"], ["none"], [0], "default", overrides={"epochs": 2}).tasks(dataset)
+    check_methods([task], dataset)
+    assert execute(task).row.metrics.keys() >= {"test_r2", "test_mae"}

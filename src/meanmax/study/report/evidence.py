@@ -10,8 +10,8 @@ import numpy as np
 
 from meanmax.study.report.embeddings import is_placeable
 from meanmax.study.runs.row import Artefact, Row
-from meanmax.study.settings.settings import SettingsError, settings_for
-from meanmax.study.stats.cells import Selected, select
+from meanmax.study.settings.settings import AUTO, SettingsError, settings_for
+from meanmax.study.stats.cells import Selected, last_searched, select
 from meanmax.study.store.exports import read_curves, read_rows
 from meanmax.study.store.store import DEFAULT_STORE, Store, StoreError
 
@@ -122,7 +122,15 @@ class Evidence:
         and its overrides, on splits of one scheme, by default the one that most rows have.
 
         For a file that is not in the package, the settings of a method are those of its first row.
+        Settings that were searched differ between splits: the last run of each method and split is
+        selected, by the metric of the very last one.
         """
+        if settings_name == AUTO and not overrides:
+            own = [row for row in self.rows if (row.data, row.settings_name) == (data, AUTO)]
+            last = last_searched(own)
+            metrics = [row.settings.get("metric") for row in last]
+            kept = [row for row, metric in zip(last, metrics, strict=True) if metric == metrics[-1]]
+            return select(kept, data, None, scheme)
 
         def wanted(backbone: str, aggr: str, data: str) -> dict[str, Any]:
             try:

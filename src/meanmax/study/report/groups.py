@@ -17,7 +17,14 @@ from meanmax.study.paper.result_tables import BACKBONES, PPI, SCHEMES, SETS, cel
 from meanmax.study.runs.plan import POOLED
 from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.settings.settings import AUTO, NAMES, option_text, override_options, settings_key
-from meanmax.study.stats.cells import Selected, cells, planned_settings, select, shown_metric
+from meanmax.study.stats.cells import (
+    Selected,
+    cells,
+    last_searched,
+    planned_settings,
+    select,
+    shown_metric,
+)
 from meanmax.study.stats.comparison import Comparison, compare, reference_rows
 
 ORDER = ("none", "lp", "poly", "softmax", "max")  # of aggregators; others follow by name
@@ -305,12 +312,10 @@ def _searched_groups(rows: list[Row], comparisons: Comparisons) -> list[RunGroup
     comparison come before later ones.
     """
     known = frozenset[str]().union(*comparisons)
-    last: dict[tuple[Any, ...], Row] = {}
-    for row in sorted(rows, key=lambda row: (row.key in known, row.finished)):
-        last[row.backbone, row.aggr, row.split_seed, row.settings.get("metric")] = row
+    last = last_searched(rows, known)
     found = []
-    for metric in dict.fromkeys(key[-1] for key in last):
-        kept = [row for key, row in last.items() if key[-1] == metric]
+    for metric in dict.fromkeys(row.settings.get("metric") for row in last):
+        kept = [row for row in last if row.settings.get("metric") == metric]
         names = dict.fromkeys(row.backbone for row in kept)
         backbones = [n for n in names if n not in REFERENCES and n != "mlp"] or ["mlp"]
         for backbone in backbones:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -201,29 +201,41 @@ class Selected:
 def select(
     rows: Iterable[Row],
     data: str,
-    wanted: Wanted,
+    wanted: Wanted | None,
     scheme: str | None = None,
     splits: int | None = None,
 ) -> Selected:
-    r"""Selects the rows of one data set that have the wanted settings, on the splits of a scheme
-    (by default the most frequent one), up to a number of splits from seed 0 on (by default all).
+    r"""Selects the rows of one data set that have the wanted settings (any if :obj:`None`), on the
+    splits of a scheme (by default the most frequent one), up to a number of splits from seed 0 on
+    (by default all).
 
     Rows on different data of the same name (by hash) or on different kinds of splits are never
     mixed: the most frequent ones are selected, and a note reports the others.
     """
-    settings = cache(wanted)
+    settings = None if wanted is None else cache(wanted)
     notes: list[str] = []
     found = [
         row
         for row in rows
         if row.data == data and (splits is None or row.split_seed < splits)
-        if row.settings == settings(row.backbone, row.aggr, data)
+        if settings is None or row.settings == settings(row.backbone, row.aggr, data)
     ]
     if scheme is not None:
         found = [row for row in found if row.split == without_folder(scheme)]
     found = _most_frequent(found, "split", f"on other splits of '{data}'", notes)
     found = _most_frequent(found, "data_hash", f"on other data with the name '{data}'", notes)
     return Selected(_one_split_per_seed(found, notes), notes)
+
+
+def last_searched(rows: Iterable[Row], known: Container[str] = ()) -> list[Row]:
+    r"""Of rows whose settings were searched, the last one of each method, split and metric; those
+    with a known key come before later ones.
+    """
+    last: dict[tuple[object, ...], Row] = {}
+    for row in sorted(rows, key=lambda row: (row.key in known, row.finished)):
+        place = (row.split, row.data_hash, row.split_seed, row.settings.get("metric"))
+        last[row.backbone, row.aggr, *place] = row
+    return list(last.values())
 
 
 def _one_split_per_seed(rows: Sequence[Row], notes: list[str]) -> list[Row]:
