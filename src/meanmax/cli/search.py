@@ -17,6 +17,7 @@ from meanmax.cli import options
 from meanmax.cli.progress import clock, run_missing, search_bar
 from meanmax.cli.tables import Grid
 from meanmax.names import METRICS, REFERENCES
+from meanmax.study.runs.engine import keep_workers
 from meanmax.study.runs.plan import Plan, Task, check_methods, check_splits
 from meanmax.study.runs.row import Row
 from meanmax.study.runs.run_missing import Workers
@@ -196,7 +197,7 @@ def run_search(
     final = sum(len(bare[method.name]) * runs.longest(method) for method in methods)
     total = runs.epochs + (0 if then is None else final)
     _announce(runs, dataset, total, budget, workers)
-    with search_bar(total) as bar:
+    with keep_workers(), search_bar(total) as bar:
 
         def run_all(what: str, tasks: Sequence[Task]) -> list[Row]:
             bar.title(what)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from meanmax.study.runs.engine import EngineError, Lost, in_parallel
+from meanmax.study.runs.engine import EngineError, Lost, in_parallel, keep_workers
 
 SLEEPING = """
 import os, signal, sys, time
@@ -283,3 +283,17 @@ def is_alive(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def test_workers_are_kept_for_later_calls_and_then_ended():
+    def processes():
+        outcomes = in_parallel(lambda task: os.getpid(), range(4), jobs=2)
+        return {outcome.result for _, outcome in outcomes}
+
+    with keep_workers():
+        first = processes()
+        assert processes() <= first and os.getpid() not in first
+    for process in first:
+        with pytest.raises(ProcessLookupError):
+            os.kill(process, 0)
+    assert not processes() & first

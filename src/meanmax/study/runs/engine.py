@@ -189,6 +189,24 @@ _LIBRARIES = ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA", "NUMEXPR")
 _THREAD_VARIABLES = (*(f"{name}_NUM_THREADS" for name in _LIBRARIES), "VECLIB_MAXIMUM_THREADS")
 
 
+_kept: list[tuple[int, Any]] | None = None  # threads and executors of pools that have ended
+
+
+@contextmanager
+def keep_workers() -> Iterator[None]:
+    r"""Inside, worker processes are used again by later calls of :func:`in_parallel`: each takes
+    seconds to start. At the end they are ended.
+    """
+    global _kept
+    _kept = []
+    try:
+        yield
+    finally:
+        ended, _kept = _kept, None
+        for _, executor in ended:
+            executor.shutdown(kill_workers=True)
+
+
 class ProcessPool(Pool[T, R]):
     r"""Worker processes of this machine, each of them a loky pool of one process.
 
@@ -207,7 +225,7 @@ class ProcessPool(Pool[T, R]):
         # Where warnings are errors, that thread would end and the task never finish.
         warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
         for _ in range(jobs):
-            self._idle.put(self._new_executor())
+            self._idle.put(self._kept_executor() or self._new_executor())
 
     def slots(self) -> int:
         r"""The number of processes."""
@@ -231,13 +249,30 @@ class ProcessPool(Pool[T, R]):
         return isinstance(error, BrokenExecutor)
 
     def close(self) -> None:
-        r"""Ends the processes."""
+        r"""Ends the processes, or leaves the idle ones to the next pool: see
+        :func:`keep_workers`.
+        """
+        idle = set()
+        while _kept is not None and not self._idle.empty():
+            idle.add(self._idle.get())
         for executor in self._executors:
-            executor.shutdown(kill_workers=True)
+            if _kept is not None and executor in idle:
+                _kept.append((self._threads, executor))
+            else:
+                executor.shutdown(kill_workers=True)
 
     def _send(self, executor: Any, task: T) -> Future[Outcome[R]]:
         sent = executor.submit(attempt_in_worker, self._function, task, self._threads)
         return cast("Future[Outcome[R]]", sent)
+
+    def _kept_executor(self) -> Any:
+        kept = _kept or []
+        for place, (threads, executor) in enumerate(kept):
+            if threads == self._threads:
+                del kept[place]
+                self._executors.add(executor)
+                return executor
+        return None
 
     def _new_executor(self) -> Any:
         from loky import ProcessPoolExecutor
