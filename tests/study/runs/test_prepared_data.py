@@ -12,7 +12,6 @@ from meanmax.study.runs import prepared_data
 from meanmax.study.runs.plan import DataRef, Plan, check_methods, reference
 from meanmax.study.runs.prepared_data import data_copies, load_prepared
 from meanmax.study.runs.run_missing import Workers, run_missing
-from meanmax.study.settings.settings import SettingsError
 from meanmax.study.store.store import Store
 
 
@@ -112,12 +111,14 @@ def test_a_worker_that_loads_again_encodes_as_planned(tmp_path):
     assert again is not dataset and fingerprint(again) == fingerprint(dataset)
 
 
-def test_targets_are_not_classified(tmp_path):
+def test_numbers_are_trained(tmp_path):
     folder = tmp_path / "mine"
     folder.mkdir()
     rows = "".join(f"{i},{i},{i / 4}\n" for i in range(12))
     (folder / "nodes.csv").write_text("id,f,label\n" + rows)
     (folder / "edges.csv").write_text("source,target\n0,1\n")
-    dataset = load(folder)
-    with pytest.raises(SettingsError, match="a regression target, and there are no classes"):
-        check_methods(tasks(folder), dataset)
+    planned = tasks(folder)
+    check_methods(planned, load(folder))
+    rows = run_missing(Store(tmp_path / "store"), planned, Workers(jobs=1))
+    assert [(row.status, row.metric) for row in rows] == [("ok", "r2")] * 2, rows
+    assert all(row.metrics["test_score"] == row.metrics["test_r2"] for row in rows)
