@@ -132,7 +132,7 @@ class GraphData(TrainingData):
             LabeledNodes(split.train, dataset.y[split.train]),
             LabeledNodes(split.val, dataset.y[split.val]) if split.val.numel() else None,
             settings,
-            classes=np.arange(dataset.num_classes),
+            classes=np.arange(len(dataset.class_names)),
             class_names=dataset.class_names,
         )
 
