@@ -168,7 +168,7 @@ def test_what_numbers_do_not_allow(numbers, tmp_path, words, message):
 def test_two_metrics_are_refused(numbers, tmp_path):
     args = ("train", "--data", numbers[0], "--out", tmp_path / "m.zip", "--metric", "mae")
     result = invoke(*args, "--set", "metric=mse")
-    assert_message(result, "--metric mae and --set metric=mse differ")
+    assert_message(result, "--metric mae contradicts --set metric=mse: give one of them")
 
 
 def test_graph_folders_hold_no_numbers(numbers, tmp_path):

@@ -7,10 +7,14 @@ from contextlib import closing
 from click.testing import CliRunner
 
 from meanmax.cli import main
+from meanmax.study.settings.settings import settings_for
 from meanmax.study.store.store import Store
 
 QUICK = ["--data", "karate", "--aggr", "softmax", "--budget", "3", "--splits", "2"]
-QUICK += ["--jobs", "1", "--set", "epochs=4", "--set", "per=layer", "--set", "nonlinear=first"]
+FIXED = {"epochs": 4, "per": "layer", "nonlinear": "first"}
+QUICK += ["--jobs", "1"]
+for name, value in FIXED.items():
+    QUICK += ["--set", f"{name}={value}"]
 
 
 def run(*words):
@@ -25,18 +29,25 @@ def test_settings_are_searched_once_and_written_for_other_commands(tmp_path):
     assert "test" not in result.stderr
     assert result.stderr.startswith("Search: 3 trials of each of 2 methods on 2 splits, at most ")
     rows = Store(store).rows()
-    # All rounds have the same few epochs, so only the first one and what is taken over run.
+    # All rounds have the same few epochs, so only the first one runs, and the baseline's choice
+    # unless it is a trial already. Frozen at the linear end it is the baseline and not run.
     assert sum(row.aggr == "none" for row in rows) == 6
-    assert sum(row.aggr == "softmax" for row in rows) in (8, 10)
+    assert sum(row.aggr == "softmax" for row in rows) in (6, 8)
+    assert not any(row.settings.get("learn") is False for row in rows)
     assert all(row.settings["epochs"] == 4 for row in rows)
     assert all(row.metrics.keys() == {"val_score", "val_loss"} for row in rows)
 
     facts = json.loads(run(*QUICK, "--store", store, "--json").stdout)
     assert [row.finished for row in Store(store).rows()] == [row.finished for row in rows]
     assert (facts["metric"], facts["budget"], facts["data"]) == ("accuracy", 3, "karate")
+    base = facts["chosen"]["none"]
+    made = [row.settings for row in rows if row.aggr == "softmax"]
+    assert settings_for("default", "gcn", "softmax", "karate", FIXED | base["settings"]) in made
     for aggr in ("none", "softmax"):
         for one in facts["candidates"][aggr]:
-            own = [row.metrics["val_score"] for row in rows if row.settings == one["settings"]]
+            frozen = one["settings"].get("learn") is False
+            settings = base["settings"] if frozen else one["settings"]
+            own = [row.metrics["val_score"] for row in rows if row.settings == settings]
             assert one["n"] == len(own) == 2 and one["score"] == sum(own) / 2
         assert facts["chosen"][aggr] == facts["candidates"][aggr][0]
         means = {
@@ -44,7 +55,7 @@ def test_settings_are_searched_once_and_written_for_other_commands(tmp_path):
                 other.metrics["val_score"] / 2 for other in rows if other.settings == row.settings
             )
             for row in rows
-            if row.aggr == aggr
+            if row.aggr in (aggr, "none")
         }
         assert facts["chosen"][aggr]["score"] == max(means.values())
 

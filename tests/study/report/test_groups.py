@@ -74,7 +74,7 @@ def test_the_page_shows_the_comparison_of_the_table(tmp_path):
     with mock.patch("meanmax.study.report.groups.compare") as compare:
         (section,) = shown(tmp_path, comparisons=known)["sections"]
     assert compare.call_count == 0
-    assert section["metric"] == "micro-F1 %" and {x["mean"] for x in section["lines"]} == {12.5}
+    assert section["scores"] == "micro-F1 %" and {x["mean"] for x in section["lines"]} == {12.5}
     other = {frozenset(row.key for row in store.rows()[1:]): table}
     (section,) = shown(tmp_path, comparisons=other)["sections"]
     assert section["lines"][0]["mean"] == 82.5, "a comparison of other rows is not used"
@@ -106,10 +106,10 @@ def test_numbers_have_their_own_unit_and_errors_the_other_sign(tmp_path):
                 store.add(Result(made, {}))
     r2, mse = shown(tmp_path)["sections"]
     assert r2["heading"] == "prices, gcn, settings auto"
-    assert mse["heading"] == "prices, gcn, settings auto, MSE"
+    assert mse["heading"] == "prices, gcn, settings auto, by MSE"
     assert [r2["scores"], mse["scores"], mse["unit"]] == ["R²", "MSE", "MSE"]
     assert [s["lines"][1]["difference"] for s in (r2, mse)] == [-0.25, 0.25]
-    assert "--metric" not in r2["command"] and "--metric mse" in mse["command"]
+    assert "--metric r2" in r2["command"] and "--metric mse" in mse["command"]
     texts = Reader(page(tmp_path)).texts
     assert "0.5000" in texts and "+0.2500" in texts and "−0.2500" in texts
     assert [one["data"] for one in shown(tmp_path)["forests"]] == ["prices, R²", "prices, MSE"]

@@ -79,7 +79,7 @@ def test_the_page_says_that_a_comparison_is_not_conclusive(tmp_path):
 def test_each_metric_is_a_comparison_and_names_its_direction(tmp_path):
     fill(tmp_path)
     fill(tmp_path, {}, metric="mae")
-    sections = {section["metric"]: section for section in shown(tmp_path)["sections"]}
+    sections = {section["scores"]: section for section in shown(tmp_path)["sections"]}
     assert sections.keys() == {"accuracy %", "MAE"}
     headings = [sections[metric]["heading"] for metric in ("accuracy %", "MAE")]
     assert headings == ["mine, gcn, settings auto", "mine, gcn, settings auto, by MAE"]

@@ -13,7 +13,6 @@ from meanmax.study.runs.execute import execute
 from meanmax.study.runs.plan import DataRef, Plan, check_methods, reference
 from meanmax.study.runs.prepared_data import data_copies, load_prepared
 from meanmax.study.runs.run_missing import Workers, run_missing
-from meanmax.study.settings.settings import SettingsError
 from meanmax.study.store.store import Store
 
 
@@ -113,7 +112,7 @@ def test_a_worker_that_loads_again_encodes_as_planned(tmp_path):
     assert again is not dataset and fingerprint(again) == fingerprint(dataset)
 
 
-def test_targets_are_not_classified(tmp_path):
+def test_numbers_are_trained(tmp_path):
     folder = tmp_path / "mine"
     folder.mkdir()
     rows = "".join(f"{i},{i},{i / 4}\n" for i in range(12))

@@ -76,7 +76,7 @@ def test_the_best_third_and_then_the_best_ninth_go_on():
     assert numbers(search, "none", third[1]) == [8]
     assert contained[1] == []
     limits = [{task.spec.settings["epochs"] for task in tasks} for _, tasks in made.rounds[:3]]
-    assert limits == [{40}, {120}, {400}]
+    assert limits == [{30}, {90}, {400}]
     assert all(task.brief for _, tasks in made.rounds for task in tasks)
     assert [one.trial.number for one in found[("gcn", "none"), (0,)]] == [8]
     titles = [what for what, _ in made.rounds]
@@ -84,7 +84,7 @@ def test_the_best_third_and_then_the_best_ninth_go_on():
 
 
 @pytest.mark.parametrize(
-    ("epochs", "limits"), [(7, [7, 7, 7]), (60, [40, 60, 60]), (1000, [40, 120, 1000])]
+    ("epochs", "limits"), [(7, [7, 7, 7]), (60, [30, 60, 60]), (1000, [30, 90, 1000])]
 )
 def test_the_epochs_of_settings_are_those_of_the_last_round(epochs, limits):
     search, runs = searched(["none"], [(0,)], fixed={"epochs": epochs})
@@ -159,22 +159,41 @@ def test_aggregators_get_the_choice_of_the_baseline_in_the_same_group():
     number = number_of(search)
 
     def score(task):
-        if task.spec.settings.get("learn") is False:
-            return 99.0
-        return number(task) if task.spec.split_seed else -number(task)
+        behind = 50.0 if task.spec.aggr == "lp" else 0.0
+        return (number(task) if task.spec.split_seed else -number(task)) - behind
 
-    made = Made(score)
+    made = Made(score, lambda task: 0.1 if task.spec.aggr == "none" else LOSS)
     found = runs.run(made)
+    every = [task for _, tasks in made.rounds for task in tasks]
+    assert not any(task.spec.settings.get("learn") is False for task in every), "it is the baseline"
     last = made.rounds[-1][1]
-    assert [task.spec.aggr for task in last] == ["lp"] * 4
-    assert [task.spec.settings["epochs"] for task in last] == [400] * 4
+    assert [(task.spec.aggr, task.spec.split_seed) for task in last] == [("lp", 0), ("lp", 1)]
+    assert [task.spec.settings["epochs"] for task in last] == [400] * 2
     shared = search.space("none")
     for group in runs.groups:
-        base = found[("gcn", "none"), group][0].trial
-        best = found[("gcn", "lp"), group][0]
-        assert best.trial.number == 4 and best.trial.settings["start"] == 1.0
+        own = found[("gcn", "none"), group][0]
+        base, best = own.trial, found[("gcn", "lp"), group][0]
+        assert best.trial.number == 4 and best.trial.settings["learn"] is False
+        assert best.trial.settings["start"] == 1.0
+        assert (best.score, best.loss, best.n) == (own.score, 0.1, 1)
+        assert own.score == (2.0 if group == (1,) else 0.0)
+        (task,) = [task for task in last if task.spec.split_seed == group[0]]
         for name in shared:
-            assert best.trial.settings.get(name) == base.settings.get(name), name
+            for settings in (best.trial.settings, task.spec.settings):
+                assert settings.get(name) == base.settings.get(name), name
         assert [one.trial.number for one in found[("gcn", "max"), group]] == [base.number]
-    each = 3 * 40 + 120 + 400
-    assert runs.epochs == 2 * (3 * each + 2 * 400)
+    each = 3 * 30 + 90 + 400
+    assert runs.epochs == 2 * (3 * each + 400)
+
+
+def test_the_baselines_choice_may_be_the_best_to_learn_with():
+    search, runs = searched(["none", "lp"], [(0,)], budget=3)
+    number = number_of(search)
+    made = Made(lambda task: 90.0 if number(task) < 0 else number(task))
+    found = runs.run(made)
+    assert found[("gcn", "none"), (0,)][0].trial.number == 2
+    (task,) = made.rounds[-1][1]
+    first, second, *_ = found[("gcn", "lp"), (0,)]
+    assert (first.trial.number, first.score) == (3, 90.0)
+    assert first.trial.settings == task.spec.settings and first.trial.settings["learn"] is True
+    assert (second.trial.number, second.score) == (2, 2.0), "before the frozen one, which is equal"

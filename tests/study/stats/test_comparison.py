@@ -263,7 +263,7 @@ def compared(rows, references=(), *, name="MSE", higher_is_better=False):
         name=name,
         higher_is_better=higher_is_better,
         percent=False,
-        references=reference_rows(references) if references else None,
+        references=reference_rows(references, "gcn") if references else None,
     )
 
 

@@ -126,7 +126,7 @@ def test_a_majority_that_is_better_is_told_once():
 
 
 def test_lower_errors_are_better_than_higher_ones():
-    lower = {"name": "MAE", "higher_is_better": False}
+    lower = {"name": "MAE", "higher_is_better": False, "percent": False}
     beside = {"majority": 9.0, "logistic": 8.0, "mlp": 8.0}
     sound = judged({"none": (5.0,), "lp": (3.0,)}, beside, **lower)
     assert sound.doubts == [] and sound.heading == "MAE"
@@ -134,7 +134,7 @@ def test_lower_errors_are_better_than_higher_ones():
     assert sound.line("lp").paired.difference == pytest.approx(2.0)
     worse = judged({"none": (5.0,), "lp": (3.0,)}, {**beside, "mlp": 1.0}, **lower)
     (doubt,) = worse.doubts
-    assert doubt == "MLP, without the graph, is better than all of them (+2.0 points)."
+    assert doubt == "MLP, without the graph, is better than all of them (+2.000 MAE)."
 
 
 def test_an_mlp_is_no_reference_of_itself():

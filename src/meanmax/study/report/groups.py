@@ -195,7 +195,6 @@ class RunGroup:
         words += ["--split", f"{kind}:{PLACE}/{file}" if colon else scheme]
         if self.settings_name == AUTO:
             words += ["--search", "shared" if pooled else "each"]
-        if self.settings_name == AUTO:
             words += ["--metric", self.rows[0].settings["metric"]]
         if self.settings_name in NAMES:
             words += ["--settings", self.settings_name]

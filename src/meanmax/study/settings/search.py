@@ -38,7 +38,7 @@ BASE = "default"
 r"""The settings file that gives what is not searched."""
 SPACE = "search"
 r"""The space in the package."""
-RUNGS = ((30, 1.0), (90, 1 / 3), (math.inf, 1 / 9))
+RUNGS = ((40, 1.0), (120, 1 / 3), (math.inf, 1 / 9))
 r"""The most epochs of a trial in each round, and the share of the trials that reach it. In the last
 one, trials have the epochs of their settings.
 """
