@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 SEARCH_STORE = "search"  # the folder of the trials, inside that of the runs
 MLP = "mlp"
+STOPPED_EARLY = 0.4  # of all epochs that a search allows, about this share is run
 LISTED_CLASSES = 8  # with their sizes in a line; of more, the largest and the smallest
 
 
@@ -298,7 +299,8 @@ def _announce(
     with suppress(TrainingError):  # which the trials report
         seconds = [_epoch_seconds(runs, dataset, method) for method in runs.methods]
         jobs = workers.jobs or max(1, (os.cpu_count() or 1) // workers.threads)
-        text += f", about {clock(epochs * sum(seconds) / methods / jobs)} if nothing is stored"
+        expected = STOPPED_EARLY * epochs * sum(seconds) / methods / jobs
+        text += f", about {clock(expected)} if nothing is stored"
     click.echo(f"{text}.", err=True)
 
 

@@ -108,7 +108,8 @@ def test_every_method_is_searched_and_compared_with_references(tmp_path):
             if row.split_seed == seed
         )
         for method in (("gcn", "none"), ("gcn", "lp"), ("mlp", "none")):
-            assert (counts[*method, 2], counts[*method, 4]) == (3, 2), method
+            assert counts[*method, 2] == 3, method
+            assert counts[*method, 4] in (2, 3), "the best two, and the deep one if it is not one"
         assert counts["gcn", "none", 6] == counts["mlp", "none", 6] == 1
         # The best of its own, and the baseline's choice if it is another. Frozen at the linear end
         # this is the baseline, which has been run.

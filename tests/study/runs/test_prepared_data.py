@@ -13,6 +13,7 @@ from meanmax.study.runs.execute import execute
 from meanmax.study.runs.plan import DataRef, Plan, check_methods, reference
 from meanmax.study.runs.prepared_data import data_copies, load_prepared
 from meanmax.study.runs.run_missing import Workers, run_missing
+from meanmax.study.settings.settings import SettingsError
 from meanmax.study.store.store import Store
 
 

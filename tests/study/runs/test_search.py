@@ -72,11 +72,13 @@ def test_the_best_third_and_then_the_best_ninth_go_on():
     found = runs.run(made)
     first, second, third, contained = made.rounds
     assert numbers(search, "none", first[1]) == list(range(9))
-    assert numbers(search, "none", second[1]) == [8, 7, 6]
+    deep = [trial.number for trial in search.trials("none") if trial.settings["layers"] >= 4]
+    assert deep and not set(deep) & {6, 7, 8}, "the best deep one is added"
+    assert numbers(search, "none", second[1]) == [8, 7, 6, max(deep)]
     assert numbers(search, "none", third[1]) == [8]
     assert contained[1] == []
     limits = [{task.spec.settings["epochs"] for task in tasks} for _, tasks in made.rounds[:3]]
-    assert limits == [{30}, {90}, {400}]
+    assert limits == [{40}, {120}, {1000}]
     assert all(task.brief for _, tasks in made.rounds for task in tasks)
     assert [one.trial.number for one in found[("gcn", "none"), (0,)]] == [8]
     titles = [what for what, _ in made.rounds]
@@ -84,7 +86,7 @@ def test_the_best_third_and_then_the_best_ninth_go_on():
 
 
 @pytest.mark.parametrize(
-    ("epochs", "limits"), [(7, [7, 7, 7]), (60, [30, 60, 60]), (1000, [30, 90, 1000])]
+    ("epochs", "limits"), [(7, [7, 7, 7]), (60, [40, 60, 60]), (500, [40, 120, 500])]
 )
 def test_the_epochs_of_settings_are_those_of_the_last_round(epochs, limits):
     search, runs = searched(["none"], [(0,)], fixed={"epochs": epochs})
@@ -93,7 +95,7 @@ def test_the_epochs_of_settings_are_those_of_the_last_round(epochs, limits):
     for (_, tasks), limit in zip(made.rounds[:3], limits, strict=True):
         assert {task.spec.settings["epochs"] for task in tasks} == {limit}
     assert best.epochs == limits[-1] and best.trial.settings["epochs"] == epochs
-    assert runs.epochs == 9 * limits[0] + 3 * limits[1] + limits[2]
+    assert runs.epochs == 9 * limits[0] + 4 * limits[1] + limits[2]
 
 
 def test_every_group_is_searched_for_itself():
@@ -103,7 +105,9 @@ def test_every_group_is_searched_for_itself():
     found = runs.run(made)
     best = {group: found[("gcn", "none"), group][0].trial.number for group in runs.groups}
     assert best == {(0,): 0, (1,): 2}
-    assert len(made.rounds[0][1]) == 6 and len(made.rounds[1][1]) == 2
+    assert len(made.rounds[0][1]) == 6
+    # Trial 2 is deep: the first group adds it to its best one.
+    assert len(made.rounds[1][1]) == 3
 
 
 def test_a_group_of_several_splits_has_one_choice_by_the_mean():
@@ -168,7 +172,7 @@ def test_aggregators_get_the_choice_of_the_baseline_in_the_same_group():
     assert not any(task.spec.settings.get("learn") is False for task in every), "it is the baseline"
     last = made.rounds[-1][1]
     assert [(task.spec.aggr, task.spec.split_seed) for task in last] == [("lp", 0), ("lp", 1)]
-    assert [task.spec.settings["epochs"] for task in last] == [400] * 2
+    assert [task.spec.settings["epochs"] for task in last] == [1000] * 2
     shared = search.space("none")
     for group in runs.groups:
         own = found[("gcn", "none"), group][0]
@@ -182,8 +186,8 @@ def test_aggregators_get_the_choice_of_the_baseline_in_the_same_group():
             for settings in (best.trial.settings, task.spec.settings):
                 assert settings.get(name) == base.settings.get(name), name
         assert [one.trial.number for one in found[("gcn", "max"), group]] == [base.number]
-    each = 3 * 30 + 90 + 400
-    assert runs.epochs == 2 * (3 * each + 400)
+    each = 3 * 40 + 2 * 120 + 1000
+    assert runs.epochs == 2 * (3 * each + 1000)
 
 
 def test_the_baselines_choice_may_be_the_best_to_learn_with():

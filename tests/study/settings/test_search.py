@@ -13,7 +13,7 @@ from meanmax.train.settings import SCALES
 
 COMMON = ("scale", "hidden", "layers", "lr", "dropout", "weight_decay", "skip", "norm", "patience")
 AGGRS = ("none", "lp", "poly", "softmax", "max", "pyg-softmax", "pna")
-ALWAYS = {"metric": "accuracy", "select": "score"}
+ALWAYS = {"metric": "accuracy", "select": "score", "epochs": 1000}
 
 
 def search(backbone="gcn", data="cora", metric="accuracy", **given):

@@ -18,6 +18,7 @@ from meanmax.study.settings.search import (
     Search,
     Trial,
     Tried,
+    promoted,
     ranked,
     survivors,
     tried,
@@ -69,10 +70,7 @@ class SearchRuns:
         found: Found = {}
         for rung in range(len(RUNGS)):
             if rung:
-                alive = {
-                    place: [one.trial for one in found[place][: survivors(self._budget, rung)]]
-                    for place in alive
-                }
+                alive = {place: promoted(found[place], self._budget, rung) for place in alive}
             found = self._round(f"search, round {rung + 1} of {self.rounds}", alive, rung, run_all)
         learned: dict[tuple[tuple[str, str], Group], Sequence[Trial]] = {}
         for method in self.methods:
@@ -102,7 +100,7 @@ class SearchRuns:
         for method in self.methods:
             most = self.longest(method)
             for rung, (limit, _) in enumerate(RUNGS):
-                total += survivors(self._budget, rung) * int(min(limit, most))
+                total += (survivors(self._budget, rung) + (rung == 1)) * int(min(limit, most))
             total += most if method.aggr in LEARNED else 0
         return total * sum(map(len, self.groups))
 

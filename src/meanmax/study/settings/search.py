@@ -42,6 +42,10 @@ RUNGS = ((40, 1.0), (120, 1 / 3), (math.inf, 1 / 9))
 r"""The most epochs of a trial in each round, and the share of the trials that reach it. In the last
 one, trials have the epochs of their settings.
 """
+EPOCHS = 1000
+r"""Of trials in the last round and of reported runs, unless early stopping ends them."""
+DEEP = 4
+r"""Layers from which a model learns so slowly at first that halving would always drop it."""
 LINEAR_END: dict[str, dict[str, Any]] = {
     "lp": {"start": 1.0, "shift": "consistent"},
     "poly": {"start": 0.0, "normalize": "sum"},
@@ -128,7 +132,7 @@ class Search:
             name: None if value == "none" and name != "activation" else value  # where it is a value
             for name, value in drawn.items()
         }
-        always = {"metric": self.metric, "select": "score"}
+        always = {"metric": self.metric, "select": "score", "epochs": EPOCHS}
         overrides = {**always, **given, **self.fixed}
         return settings_for(BASE, self.backbone, aggr, self.data, overrides)
 
@@ -231,6 +235,20 @@ def ranked(listed: Sequence[Tried], metric: str) -> list[Tried]:
     sign = -1.0 if METRICS[metric].higher_is_better else 1.0
     whole = [one for one in listed if one.n and not one.failed and not math.isnan(one.score)]
     return sorted(whole, key=lambda one: (sign * one.score, one.loss, one.trial.number))
+
+
+def promoted(listed: Sequence[Tried], budget: int, rung: int) -> list[Trial]:
+    r"""The trials that reach a round, of those of the round before, best first. The best deep model
+    reaches the second round in any case.
+    """
+    best = listed[: survivors(budget, rung)]
+    if rung == 1 and not any(_is_deep(one) for one in best):
+        best = [*best, *[one for one in listed if _is_deep(one)][:1]]
+    return [one.trial for one in best]
+
+
+def _is_deep(one: Tried) -> bool:
+    return int(one.trial.settings.get("layers", 0)) >= DEEP
 
 
 def survivors(budget: int, rung: int) -> int:
