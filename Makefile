@@ -22,7 +22,7 @@ help: ## Show this list
 install: $(STAMP) ## Make .venv with everything for development
 
 demo: $(STAMP) ## Compare the aggregators on handwritten digits
-	$(BIN)/meanmax compare --data digits --aggr lp,softmax --budget 6 --out demo-report --tsne $(ARGS)
+	$(BIN)/meanmax compare --data digits --aggr lp,softmax --budget 6 --splits 8 --out demo-report --tsne $(ARGS)
 
 tables: $(STAMP) ## Write docs/tables.md from the committed rows
 	{ printf '# Tables\n\nMade by `make tables` from [the rows](../results/rows.jsonl). '; \
