@@ -18,7 +18,7 @@ def fitted(checkpoint=None, stop=None):
     model = build_model("gat", "softmax", 5, 8, 3, heads=2, dropout=0.3)
 
     def on_epoch(epoch, history):
-        if epoch == stop:
+        if stop is not None and epoch >= stop:
             raise KeyboardInterrupt
 
     history = train(model, small(), SCHEDULE, on_epoch, checkpoint)
@@ -36,6 +36,17 @@ def test_a_run_that_was_interrupted_ends_as_one_that_was_not(tmp_path):
     assert retold.best_epoch == told.best_epoch
     for name, value in whole.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[name]), name
+
+
+def test_a_trained_model_that_was_kept_is_not_trained_again(tmp_path):
+    whole, told = fitted()
+    checkpoint = Checkpoint(tmp_path / "run.pt", "run", keep=True)
+    fitted(checkpoint)
+    assert torch.load(checkpoint.path, weights_only=True)["steps"] == [], "nothing to go on with"
+    again, retold = fitted(checkpoint, stop=0)  # which no epoch reaches
+    assert (retold.train_loss, retold.best_epoch) == (told.train_loss, told.best_epoch)
+    for name, value in whole.state_dict().items():
+        assert torch.equal(value, again.state_dict()[name]), name
 
 
 def test_batches_of_graphs_go_on_in_the_same_order(tmp_path):

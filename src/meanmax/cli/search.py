@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from meanmax.data import Dataset
 
 SEARCH_STORE = "search"  # the folder of the trials, inside that of the runs
+TRAINED = "trained"  # inside it, the models of the last round, until the runs have used them
 MLP = "mlp"
 STOPPED_EARLY = 0.4  # of all epochs that a search allows, about this share is run
 LISTED_CLASSES = 8  # with their sizes in a line; of more, the largest and the smallest
@@ -132,6 +134,7 @@ class Searched:
     found: Found
     searches: Mapping[str, Search]  # by backbone
     groups: Sequence[Group]
+    trained: str | None = None  # the folder of the models of the last round
 
     def best(self, backbone: str, aggr: str, group: Group) -> Tried | None:
         r"""The choice for a group of splits."""
@@ -185,7 +188,8 @@ def run_search(
             own = bare.setdefault((backbone, task.spec.aggr), {})
             own[task.spec.split_seed] = task
         methods += [Method(search, aggr) for aggr in plan.aggrs]
-    runs = SearchRuns(methods, groups, bare)
+    trained = None if then is None else (store / TRAINED).resolve()
+    runs = SearchRuns(methods, groups, bare, None if trained is None else str(trained))
     some = next(iter(next(iter(bare.values())).values()))
     check_methods(
         [
@@ -204,14 +208,15 @@ def run_search(
             bar.title(what)
             return run_missing(store, tasks, workers, retry_failed=retry_failed, bar=bar)
 
-        outcome = Searched(runs.run(run_all), searches, groups)
+        outcome = Searched(runs.run(run_all), searches, groups, runs.trained)
         if missing := outcome.missing():
             raise SettingsError(
                 f"no trial of {', '.join(missing)} succeeded: see `meanmax results show --store "
                 f"{store}`"
             )
-        if then is not None:
+        if trained is not None:
             then(outcome, bar)
+            rmtree(trained, ignore_errors=True)
     return outcome
 
 
@@ -230,7 +235,7 @@ def final_tasks(
             best = searched.best(backbone, task.spec.aggr, group)
             assert best is not None
             spec = replace(task.spec, settings=best.trial.settings)
-            found.append(replace(task, spec=spec, settings_name=AUTO))
+            found.append(replace(task, spec=spec, settings_name=AUTO, trained=searched.trained))
         if references and plan is plans[0]:
             for task in tasks:
                 if task.spec.aggr == BASELINE:

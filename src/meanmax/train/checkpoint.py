@@ -29,7 +29,8 @@ class CheckpointError(RuntimeError):
 class Checkpoint:
     r"""The file that keeps the state of training, so that an interrupted run can be resumed.
 
-    With :obj:`spare=True` training continues if the file cannot be written, and starts over if it
+    With :obj:`keep=True` it holds the trained model at the end, so that the same run is not trained
+    twice. With :obj:`spare=True` training continues if the file cannot be written, and starts over if it
     cannot be used; it is then renamed to :obj:`.damaged`.
     """
 
@@ -37,6 +38,7 @@ class Checkpoint:
     run: str  # identifies the run; a checkpoint of any other run is refused
     every: float = 30.0  # seconds between two writes
     spare: bool = False  # whether training can do without it
+    keep: bool = False  # whether the trained model is written as well
 
     def __post_init__(self) -> None:
         self._last = time.monotonic()

@@ -207,6 +207,8 @@ def train(
             communicator.write(checkpoint, run.state())
     if run.best is not None:
         model.load_state_dict(run.best)
+    if checkpoint is not None and checkpoint.keep:
+        communicator.write(checkpoint, run.state(trained=True))
     model.eval()
     return run.history
 
@@ -251,13 +253,15 @@ class _Run:
             state = self.model.state_dict()
             self.best = {name: value.detach().clone() for name, value in state.items()}
 
-    def state(self) -> dict[str, Any]:
+    def state(self, *, trained: bool = False) -> dict[str, Any]:
+        r"""All that training needs to continue, or of a trained model only what it has become."""
+        steps = [] if trained else [optimizer.state_dict() for optimizer in self.steps.optimizers]
         return {
             "model": self.model.state_dict(),
-            "steps": [optimizer.state_dict() for optimizer in self.steps.optimizers],
+            "steps": steps,
             "selection": asdict(self.early_stopping),
             "history": asdict(self.history),
-            "best": self.best,
+            "best": None if trained else self.best,
             "generator": torch.get_rng_state(),
         }
 
@@ -267,8 +271,9 @@ class _Run:
             return
         try:
             self.model.load_state_dict(state["model"])
-            for optimizer, own in zip(self.steps.optimizers, state["steps"], strict=True):
-                optimizer.load_state_dict(own)
+            if state["steps"]:
+                for optimizer, own in zip(self.steps.optimizers, state["steps"], strict=True):
+                    optimizer.load_state_dict(own)
             self.early_stopping = EarlyStopping(**state["selection"])
             self.history = History(**state["history"])
             self.best = state["best"]

@@ -19,6 +19,7 @@ from meanmax.study.runs import execute as execute_module
 from meanmax.study.settings import search as settings_search
 from meanmax.study.settings.settings import settings_for
 from meanmax.study.store.store import Store
+from meanmax.train import loop as loop_module
 
 NODES = 60
 QUICK = ["--splits", "2", "--jobs", "1", "--budget", "3", "--set", "epochs=6", "--aggr", "lp"]
@@ -189,6 +190,19 @@ def test_nothing_is_run_twice_also_after_interruptions(tmp_path, monkeypatch):
     assert without_times(resumed.stdout.replace("cut", "whole")) == without_times(whole.stdout)
     for part in ("", "search"):
         assert facts(tmp_path / "cut" / part) == facts(tmp_path / "whole" / part)
+
+
+def test_models_of_the_last_round_are_reported_without_training_them_again(tmp_path, monkeypatch):
+    epochs, real = [], loop_module._Run.epoch
+    monkeypatch.setattr(loop_module._Run, "epoch", lambda run: (epochs.append(1), real(run)))
+    done("--data", "karate", "--out", tmp_path, *QUICK)
+    trials, rows = Store(tmp_path / "search").rows(), Store(tmp_path).rows()
+    known = {row.key for row in trials}
+    new = [row for row in rows if row.backbone not in REFERENCES and row.key not in known]
+    timed = 3 * (1 + 3)  # epochs of each method, for the expected time
+    assert len(epochs) == sum(row.epochs for row in [*trials, *new]) + timed
+    assert len(known & {row.key for row in rows}) >= 4, "both baselines on both splits"
+    assert not (tmp_path / "search" / "trained").exists()
 
 
 def without_times(text):

@@ -76,13 +76,9 @@ def _result(task: Task, on_epoch: OnEpoch | None, *, alone: bool) -> Result:
         return Result(_reference_row(task, dataset, graph), {})
     settings = Settings.from_dict(spec.backbone, spec.aggr, spec.settings)
     data = GraphData.from_dataset(dataset, task.split, settings, graph)
-    checkpoint = None
-    if (
-        task.checkpoints is not None and not task.brief
-    ):  # the store removes it when the row is there
-        path = Path(task.checkpoints) / f"{spec.key}.pt"
-        checkpoint = Checkpoint(path, spec.key, spare=True)
-    model, history = fit(settings, data, seed=spec.seed, on_epoch=on_epoch, checkpoint=checkpoint)
+    model, history = fit(
+        settings, data, seed=spec.seed, on_epoch=on_epoch, checkpoint=_checkpoint(task)
+    )
     artefact: Artefact = {}
     if task.brief:
         metric, best = data.problem.samples[0].nodes.metric, history.best_epoch
@@ -107,6 +103,20 @@ def _result(task: Task, on_epoch: OnEpoch | None, *, alone: bool) -> Result:
         alone=alone and machine.is_idle(task.threads),
     )
     return Result(row, artefact)
+
+
+def _checkpoint(task: Task) -> Checkpoint | None:
+    r"""The checkpoint of a run: the model that a search has trained, if there is one, else that of
+    the store, which removes it when the row is there.
+    """
+    name = f"{task.spec.key}.pt"
+    if task.trained is not None:
+        path = Path(task.trained) / name
+        if task.brief or path.exists():
+            return Checkpoint(path, task.spec.key, spare=True, keep=task.brief)
+    if task.brief or task.checkpoints is None:
+        return None
+    return Checkpoint(Path(task.checkpoints) / name, task.spec.key, spare=True)
 
 
 def _reference_row(task: Task, dataset: Dataset, graph: Graph) -> Row:

@@ -46,6 +46,7 @@ class Task:
     alone: bool = False  # whether no other run is executed at the same time
     checkpoints: str | None = None  # their folder
     brief: bool = False  # whether only validation scores are wanted, without any artefact
+    trained: str | None = None  # the folder of models that brief runs leave for the others
 
 
 @dataclass(frozen=True)

@@ -54,11 +54,13 @@ class SearchRuns:
         methods: The methods. The baseline of a backbone is searched before its aggregators end.
         groups: The groups of splits.
         bare: The runs of each method by the seed of the split, whose settings are replaced.
+        trained: A folder for the models of the last round.
     """
 
     methods: Sequence[Method]
     groups: Sequence[Group]
     bare: Mapping[tuple[str, str], Mapping[int, Task]]
+    trained: str | None = None
 
     def run(self, run_all: RunAll) -> Found:
         r"""Makes all rounds; returns the candidates of each method and group, best first."""
@@ -147,7 +149,9 @@ class SearchRuns:
         r"""A run of a trial; it reads no test label and keeps no artefact."""
         bare = self.bare[name][seed]
         settings = {**trial.settings, "epochs": _epochs(trial, rung)}
-        return replace(bare, spec=replace(bare.spec, settings=settings), brief=True)
+        trained = self.trained if rung == len(RUNGS) - 1 else None
+        spec = replace(bare.spec, settings=settings)
+        return replace(bare, spec=spec, brief=True, trained=trained)
 
 
 def _epochs(trial: Trial, rung: int) -> int:
