@@ -26,9 +26,10 @@ from meanmax.study.runs.search import Found, Group, Method, SearchRuns
 from meanmax.study.settings.search import SPACE, Search, Tried
 from meanmax.study.settings.settings import AUTO, SettingsError, settings_key
 from meanmax.study.stats.comparison import BASELINE
+from meanmax.study.store.store import Store
 
 if TYPE_CHECKING:
-    from meanmax.data import Dataset
+    from meanmax.data import Dataset, Split
 
 SEARCH_STORE = "search"  # the folder of the trials, inside that of the runs
 TRAINED = "trained"  # inside it, the models of the last round, until the runs have used them
@@ -73,14 +74,11 @@ def metric_of(dataset: Dataset, plan: Plan, given: str | None) -> str:
     validation and test nodes. The default is that of the settings, or follows from training and
     validation labels of the first split.
     """
-    import torch
-
     from meanmax.train import LabeledNodes
-    from meanmax.train.metrics import check_metric, default_metric
+    from meanmax.train.metrics import check_metric
     from meanmax.train.problem import Objective
 
     tasks = plan.tasks(dataset)
-    split = tasks[0].split
     given = chosen_metric(given, plan.overrides)
     if given is None:
         stated = {task.spec.settings.get("metric") for task in tasks}
@@ -91,9 +89,7 @@ def metric_of(dataset: Dataset, plan: Plan, given: str | None) -> str:
             )
         (given,) = stated
     if given is None:
-        seen = dataset.y[torch.cat([split.train, split.val])]
-        counts = torch.bincount(seen).tolist() if dataset.task == "multiclass" else ()
-        given = default_metric(dataset.task, counts)
+        given = fitting_metric(dataset, tasks[0].split)
     try:
         check_metric(given, dataset.task)
         for own in {id(task.split): task.split for task in tasks}.values():
@@ -103,6 +99,17 @@ def metric_of(dataset: Dataset, plan: Plan, given: str | None) -> str:
     except ValueError as error:
         raise SettingsError(str(error)) from error
     return given
+
+
+def fitting_metric(dataset: Dataset, split: Split) -> str:
+    r"""The default metric, from the labels of training and validation nodes."""
+    import torch
+
+    from meanmax.train.metrics import default_metric
+
+    seen = dataset.y[torch.cat([split.train, split.val])]
+    counts = torch.bincount(seen).tolist() if dataset.task == "multiclass" else ()
+    return default_metric(dataset.task, counts)
 
 
 def class_sizes_text(dataset: Dataset) -> str | None:
@@ -201,7 +208,8 @@ def run_search(
     )
     final = sum(len(bare[method.name]) * runs.longest(method) for method in methods)
     total = runs.epochs + (0 if then is None else final)
-    _announce(runs, dataset, total, budget, workers)
+    stored = not retry_failed and runs.begun_in(Store(store).finished())
+    _announce(runs, dataset, total, budget, None if stored else workers)
     with keep_workers(), search_bar(total) as bar:
 
         def run_all(what: str, tasks: Sequence[Task]) -> list[Row]:
@@ -291,9 +299,11 @@ def _spec(method: Method, trial: Any) -> dict[str, Any]:
 
 
 def _announce(
-    runs: SearchRuns, dataset: Dataset, epochs: int, budget: int, workers: Workers
+    runs: SearchRuns, dataset: Dataset, epochs: int, budget: int, workers: Workers | None
 ) -> None:
-    r"""Says what will be searched and about how long it takes, from a few timed epochs."""
+    r"""Says what will be searched, and with workers about how long it takes, from a few timed
+    epochs.
+    """
     from meanmax.train import TrainingError
 
     methods, splits = len(runs.methods), sum(map(len, runs.groups))
@@ -301,11 +311,14 @@ def _announce(
         f"Search: {budget} trials of each of {methods} method{'' if methods == 1 else 's'} on "
         f"{splits} split{'' if splits == 1 else 's'}, at most {epochs:,} epochs"
     )
-    with suppress(TrainingError):  # which the trials report
-        seconds = [_epoch_seconds(runs, dataset, method) for method in runs.methods]
-        jobs = workers.jobs or max(1, (os.cpu_count() or 1) // workers.threads)
-        expected = STOPPED_EARLY * epochs * sum(seconds) / methods / jobs
-        text += f", about {clock(expected)} if nothing is stored"
+    if workers is None:
+        text += "; the first round is stored"
+    else:
+        with suppress(TrainingError):  # which the trials report
+            seconds = [_epoch_seconds(runs, dataset, method) for method in runs.methods]
+            jobs = workers.jobs or max(1, (os.cpu_count() or 1) // workers.threads)
+            expected = STOPPED_EARLY * epochs * sum(seconds) / methods / jobs
+            text += f", about {clock(expected)} if nothing is stored"
     click.echo(f"{text}.", err=True)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from meanmax import scale
 from meanmax.cli.commands.partition import cut_once, split_origin
 from meanmax.cli.progress import epoch_bar, load_dataset
+from meanmax.cli.search import fitting_metric
 from meanmax.data import DataError, Dataset
 from meanmax.names import METRICS, USUAL_METRIC
 from meanmax.study.runs.execute import classifier_of, regressor_of, stored
@@ -96,6 +97,17 @@ def train_whole(request: TrainRequest) -> dict[str, Any]:
             request.overrides,
         )
         (task,) = plan.tasks(dataset)
+        if "metric" not in task.spec.settings:
+            metric = fitting_metric(dataset, task.split)
+            if metric != USUAL_METRIC[dataset.task]:
+                click.echo(
+                    f"metric: {METRICS[metric].label}, since one of two classes is rare (--metric "
+                    f"{USUAL_METRIC[dataset.task]} for another)",
+                    err=True,
+                )
+                overrides = {"metric": metric, "select": "score", **plan.overrides}
+                plan = replace(plan, overrides=overrides)
+                (task,) = plan.tasks(dataset)
         check_methods([task], dataset)
         spec, split, graph = replace(task.spec, seed=request.seed), task.split, dataset.graph()
         if unused := sorted(plan.without_effect(dataset)):

@@ -17,7 +17,8 @@ from meanmax.study.runs.engine import in_parallel
 from meanmax.study.runs.plan import Plan, Task, reference
 from meanmax.study.runs.row import Row
 from meanmax.study.runs.search import Method, SearchRuns
-from meanmax.study.settings.search import BASE, Search
+from meanmax.study.settings.search import Search
+from meanmax.study.settings.settings import BASE
 from meanmax.study.stats.cells import Selected
 from meanmax.study.stats.comparison import BASELINE, compare
 

@@ -30,8 +30,8 @@ class Checkpoint:
     r"""The file that keeps the state of training, so that an interrupted run can be resumed.
 
     With :obj:`keep=True` it holds the trained model at the end, so that the same run is not trained
-    twice. With :obj:`spare=True` training continues if the file cannot be written, and starts over if it
-    cannot be used; it is then renamed to :obj:`.damaged`.
+    twice. With :obj:`spare=True` training continues if the file cannot be written, and starts over
+    if it cannot be used; it is then renamed to :obj:`.damaged`.
     """
 
     path: Path  # replaced atomically each time

@@ -153,6 +153,8 @@ def test_nothing_is_run_twice_also_after_interruptions(tmp_path, monkeypatch):
     stores = [tmp_path / "whole" / part / "runs.sqlite" for part in ("", "search")]
     before = [store.read_bytes() for store in stores]
     again = done("--data", "karate", "--out", tmp_path / "whole", *QUICK)
+    (announced,) = [line for line in again.stderr.splitlines() if line.startswith("Search: ")]
+    assert announced.endswith("epochs; the first round is stored.")
     assert again.stdout == whole.stdout and [store.read_bytes() for store in stores] == before
     executed = []
     real = execute_module.execute

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
+from sklearn.metrics import roc_auc_score
 
 from meanmax import NodeClassifier
 from meanmax.cli import main
@@ -280,3 +281,22 @@ def test_other_columns_are_refused(club, tmp_path):
         (other / "nodes.tsv").write_text(text.replace("id\tf\tg\t", head), encoding="utf-8")
         result = invoke("predict", model, "--data", other, "--out", tmp_path / "none.csv")
         assert_message(result, "does not fit", "feature columns differ", message)
+
+
+def test_a_rare_class_is_scored_by_its_rank(tmp_path):
+    rng = np.random.default_rng(3)
+    y = (np.arange(80) % 6 == 0).astype(np.int64)
+    x = (rng.normal(size=(80, 3)) + y[:, None]).astype(np.float32)
+    np.savez(tmp_path / "rare.npz", edges=rng.integers(0, 80, (120, 2)), features=x, labels=y)
+    data, model = ("--data", tmp_path / "rare.npz"), tmp_path / "model.zip"
+    told = invoke("train", *data, "--out", model, *QUICK)
+    assert told.exit_code == 0, told.output
+    assert "metric: ROC AUC, since one of two classes is rare" in told.stderr
+    assert "ROC AUC on test nodes" in told.stdout
+    result = invoke("predict", model, *data, "--out", tmp_path / "found.csv", "--all")
+    assert result.exit_code == 0, result.output
+    chance = [float(row["probability_1"]) for row in rows(tmp_path / "found.csv")]
+    area = 100 * roc_auc_score(y, chance)
+    assert f"ROC AUC {area:.2f} % on 80 labelled nodes" in result.stdout
+    usual = invoke("train", *data, "--out", model, "--force", *QUICK, "--metric", "accuracy")
+    assert "metric:" not in usual.stderr and "accuracy on test nodes" in usual.stdout

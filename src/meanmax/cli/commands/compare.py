@@ -35,8 +35,8 @@ from meanmax.study.report.page import write_report
 from meanmax.study.runs.machine import revision_notes
 from meanmax.study.runs.plan import check_splits, settings_text
 from meanmax.study.runs.row import Row
-from meanmax.study.settings.search import BASE, settings_file
-from meanmax.study.settings.settings import AUTO, SettingsError
+from meanmax.study.settings.search import settings_file
+from meanmax.study.settings.settings import AUTO, BASE, SettingsError
 from meanmax.study.stats.cells import Selected, score_form
 from meanmax.study.stats.comparison import BASELINE, Comparison, Line, reference_rows
 from meanmax.study.stats.comparison import compare as compare_rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -200,7 +201,7 @@ def _score_of_numbers(model: NodeRegressor, dataset: Dataset, found: np.ndarray)
 def _score_of_classes(classifier: NodeClassifier, dataset: Dataset, chance: np.ndarray) -> str:
     r"""The metric and its value; raises a :class:`ValueError` if the data have other labels."""
     from meanmax.train.inputs import class_names_of
-    from meanmax.train.problem import micro_f1
+    from meanmax.train.metrics import compute
 
     labelled = dataset.labelled
     ours, theirs = classifier.class_names_, class_names_of(dataset.class_names, dataset.y.dim())
@@ -208,16 +209,26 @@ def _score_of_classes(classifier: NodeClassifier, dataset: Dataset, chance: np.n
         raise ValueError("the labels of these data are not those of the model")
     if classifier.multilabel_ != (dataset.task == "multilabel" and dataset.num_classes > 1):
         raise ValueError("the model and these data differ in how many labels a node has")
+    metric, own = classifier.metric_, chance[labelled.numpy()]
     if classifier.multilabel_:
         order = [theirs.index(name) for name in ours]
-        true = dataset.y[labelled][:, order] > 0.5
-        found = dataset.y.new_tensor(chance)[labelled] > 0.5
-        score, metric = micro_f1(found, true), "micro-F1"
+        true = dataset.y[labelled][:, order].numpy()
+        score = compute(metric, own - 0.5, true, "multilabel")
     else:
-        given = dataset.y.reshape(-1)[labelled].long().numpy()
-        named = np.array(ours)[chance.argmax(axis=1)][labelled.numpy()]
-        score, metric = float(np.mean(named == np.array(theirs)[given])), "accuracy"
-    return f"{metric} {score_text(100 * score, percent=True)}"
+        named = np.array(theirs)[dataset.y.reshape(-1)[labelled].long().numpy()]
+        if metric == "accuracy":  # also of classes that were not trained on
+            score = float(np.mean(np.array(ours)[own.argmax(axis=1)] == named))
+        elif unknown := sorted(set(named) - set(ours)):
+            raise ValueError(f"the model does not know the class {unknown[0]!r} of these data")
+        else:
+            number = {name: place for place, name in enumerate(ours)}
+            true = np.array([number[name] for name in named])
+            with np.errstate(divide="ignore"):
+                logits = np.maximum(np.log(own.astype(np.float64)), -1e4)
+            score = compute(metric, logits, true, "multiclass")
+    if math.isnan(score):
+        raise ValueError(f"{METRICS[metric].label} is not defined for these labels")
+    return f"{METRICS[metric].label} {score_text(100 * score, percent=True)}"
 
 
 def _caveat(model: NodeClassifier | NodeRegressor, found: str) -> str:

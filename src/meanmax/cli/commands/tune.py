@@ -21,7 +21,8 @@ from meanmax.cli.search import (
 from meanmax.cli.tables import Grid, mean_std, print_out
 from meanmax.data.files import write_text
 from meanmax.names import METRICS
-from meanmax.study.settings.search import BASE, changes, settings_file
+from meanmax.study.settings.search import changes, settings_file
+from meanmax.study.settings.settings import BASE
 from meanmax.study.stats.cells import score_form
 from meanmax.study.stats.comparison import BASELINE
 

@@ -7,7 +7,7 @@ is part of what splits differ by.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from meanmax.names import LEARNED
@@ -89,6 +89,16 @@ class SearchRuns:
         for place, own in self._round(last, learned, len(RUNGS) - 1, run_all).items():
             found[place] = ranked([*found[place], *own], self.methods[0].search.metric)
         return found
+
+    def begun_in(self, finished: Container[str]) -> bool:
+        r"""Whether the whole first round is among finished runs."""
+        return all(
+            self._task(method.name, seed, trial, 0).spec.key in finished
+            for method in self.methods
+            for trial in method.search.trials(method.aggr)
+            for group in self.groups
+            for seed in group
+        )
 
     @property
     def rounds(self) -> int:

@@ -20,6 +20,7 @@ from typing import Any
 from meanmax.names import LEARNED, METRICS
 from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.settings.settings import (
+    BASE,
     OPTIONAL,
     SettingsError,
     apply_rules,
@@ -34,8 +35,6 @@ from meanmax.study.stats.cells import mean_and_std
 from meanmax.study.stats.comparison import BASELINE
 from meanmax.train.settings import KINDS, check_name
 
-BASE = "default"
-r"""The settings file that gives what is not searched."""
 SPACE = "search"
 r"""The space in the package."""
 RUNGS = ((40, 1.0), (120, 1 / 3), (math.inf, 1 / 9))

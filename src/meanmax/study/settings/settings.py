@@ -26,6 +26,8 @@ __all__ = [
 
 AUTO = "auto"
 r"""Settings that are searched for each method in each split."""
+BASE = "default"
+r"""The settings file that gives what is not searched."""
 NAMES = ("published", "default")
 r"""The settings files in the package."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from meanmax.names import METRICS, Metric
 from meanmax.study.runs.row import Row
-from meanmax.study.settings.settings import SettingsError, settings_for, settings_key
+from meanmax.study.settings.settings import AUTO, BASE, SettingsError, settings_for, settings_key
 
 
 def without_folder(scheme: str) -> str:
@@ -105,10 +105,14 @@ class CellOfRows:
 
 
 def cells(rows: Iterable[Row]) -> list[CellOfRows]:
-    r"""Groups rows into cells, sorted by data, backbone, aggregator and settings."""
+    r"""Groups rows into cells, sorted by data, backbone, aggregator and settings. Searched settings
+    may differ between splits: all of them with one metric are one cell.
+    """
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
-        groups.setdefault((*_place(row), settings_key(row.settings)), []).append(row)
+        searched = row.settings_name == AUTO
+        same = (AUTO, row.settings.get("metric")) if searched else settings_key(row.settings)
+        groups.setdefault((*_place(row), same), []).append(row)
     return sorted(map(_cell, groups.values()), key=_cell_rank)
 
 
@@ -129,7 +133,7 @@ def _cell(rows: list[Row]) -> CellOfRows:
         *_place(first),
         settings_names=sorted({row.settings_name for row in rows}),
         settings=first.settings,
-        changed=_changed(first),
+        changed=_changed(first, rows),
         n=len(good),
         failed=sum(row.status == "failed" for row in rows),
         diverged=sum(row.status == "diverged" for row in rows),
@@ -152,14 +156,23 @@ def _cell_rank(cell: CellOfRows) -> tuple[Any, ...]:
     return *_place(cell), len(text), text
 
 
-def _changed(row: Row) -> dict[str, Any]:
-    planned = planned_settings(row, row.settings_name)
+def _changed(row: Row, rows: Sequence[Row]) -> dict[str, Any]:
+    r"""The settings of a row, and of all rows of its cell, that differ from its file; of searched
+    ones from the file that gives the rest.
+    """
+    file = BASE if row.settings_name == AUTO else row.settings_name
+    planned = planned_settings(row, file)
     if planned is None:  # the file is of another version
         return row.settings
     changed = dict(fact for fact in row.settings.items() if fact not in planned.items())
     # A setting that the changed ones make useless is not missing.
-    planned = planned_settings(row, row.settings_name, changed) or planned
-    return changed | {name: None for name in planned if name not in row.settings}
+    planned = planned_settings(row, file, changed) or planned
+    changed |= {name: None for name in planned if name not in row.settings}
+    return {
+        name: value
+        for name, value in changed.items()
+        if all(other.settings.get(name) == value for other in rows)
+    }
 
 
 def planned_settings(
