@@ -140,6 +140,7 @@ def _section(group: RunGroup, evidence: Evidence) -> dict[str, Any]:
         "embedded": any(evidence.has_artefact(row.key) for row in group.rows),
         "aggrs": group.aggrs,
         "settings": group.settings_table(),
+        "searched": group.settings_name == AUTO,
         "command": command,
         "needs_place": f"{PLACE}/" in command,
     }
