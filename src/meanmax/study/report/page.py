@@ -25,6 +25,7 @@ from meanmax.study.report.groups import PLACE, Comparisons, RunGroup, distinguis
 from meanmax.study.report.overview import all_differences, forest, matrices, sentences
 from meanmax.study.runs.machine import package_version
 from meanmax.study.runs.row import Row, json_safe
+from meanmax.study.settings.settings import AUTO
 from meanmax.study.stats.cells import score_form
 from meanmax.study.stats.comparison import BASELINE, CAVEAT, findings
 from meanmax.study.stats.paired import FEW
