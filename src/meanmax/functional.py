@@ -14,7 +14,7 @@ from torch import Tensor
 from meanmax.graph import Graph
 from meanmax.graph.checks import not_a_graph
 from meanmax.ops import AggregationSpec, neighbour_max, tilted_aggregate, weighted_sum
-from meanmax.ops.autograd import own_weight, row_totals, with_heads
+from meanmax.ops.autograd import own_weight, row_totals, summed_weights, with_heads
 from meanmax.ops.library import Result, operation
 from meanmax.ops.scaling import LARGEST_FEATURE, NotFiniteError, saturate
 from meanmax.ops.spec import (
@@ -76,6 +76,8 @@ def lp(
     shift: Shift = "consistent",
     sign: Sign = "shift",
     mu: float | Tensor | None = None,
+    signed: bool = False,
+    beta: float | Tensor | None = None,
     backend: str | None = None,
 ) -> Tensor:
     r"""The weighted Lp norm over neighbours, from their weighted sum to their maximum.
@@ -105,6 +107,14 @@ def lp(
             :math:`|z|` and adds nothing back (Eq. 6). (default: :obj:`"shift"`)
         mu (float or Tensor, optional): :math:`\mu`, one or one per graph, at most the minimum.
             (default: the minimum)
+        signed (bool, optional): Whether :obj:`p` is any number :math:`\theta` with
+            :math:`p = 1 + |\theta|`. A negative one aggregates :math:`-z` and negates the result,
+            so that it goes from the weighted sum to the *minimum*. At 0 the derivative is the mean
+            of both sides. (default: :obj:`False`)
+        beta (float or Tensor, optional): :math:`\beta` in :math:`A_v^\beta
+            \big( (\sum_u a_{vu} (z_u - \mu)^p / A_v)^{1/p} + \mu \big)`: at 0 a mean and at 1 a sum
+            at :math:`p = 1`; one for all, or what broadcasts as :obj:`p` does.
+            (default: :math:`1/p`)
         backend (str, optional): :obj:`"auto"`, :obj:`"numba"`, :obj:`"torch"` or
             :obj:`"reference"`. (default: see :class:`meanmax.use_backend`)
 
@@ -115,7 +125,8 @@ def lp(
         >>> lp(x, graph, 1.0)[3], lp(x, graph, 100.0)[3]
         (tensor([7.]), tensor([4.]))
     """
-    return tilted(x, graph, p, edge_weight, "lp", "weighted", shift, sign, mu, backend)
+    given = signed, beta, mu, backend
+    return extended(x, graph, p, edge_weight, "lp", "weighted", shift, sign, *given)
 
 
 def polynomial(
@@ -127,6 +138,8 @@ def polynomial(
     form: Form = "weighted",
     sign: Sign = "shift",
     mu: float | Tensor | None = None,
+    signed: bool = False,
+    beta: float | Tensor | None = None,
     backend: str | None = None,
 ) -> Tensor:
     r"""The polynomial mean over neighbours, from their weighted mean to their maximum.
@@ -149,6 +162,11 @@ def polynomial(
             the same as :obj:`"weighted"`. (default: :obj:`"weighted"`)
         sign (str, optional): :obj:`"shift"` measures features from :math:`\mu`, :obj:`"abs"` takes
             :math:`|z|` and adds nothing back (Eq. 11). (default: :obj:`"shift"`)
+        signed (bool, optional): Whether :obj:`alpha` is any number :math:`\theta` with
+            :math:`\alpha = |\theta|`; a negative one leads to the minimum, see :func:`lp`.
+            (default: :obj:`False`)
+        beta (float or Tensor, optional): Multiplies the weighted form by :math:`A_v^\beta`: 0 is
+            :obj:`form="weighted"`, 1 is :obj:`form="sum"`. (default: :obj:`None`)
 
     Example:
         >>> import torch
@@ -157,7 +175,8 @@ def polynomial(
         >>> polynomial(x, graph, 0.0)[3], polynomial(x, graph, 100.0)[3]
         (tensor([3.]), tensor([6.]))
     """
-    return tilted(x, graph, alpha, edge_weight, "polynomial", form, "consistent", sign, mu, backend)
+    given = signed, beta, mu, backend
+    return extended(x, graph, alpha, edge_weight, "polynomial", form, "consistent", sign, *given)
 
 
 def softmax(
@@ -167,6 +186,8 @@ def softmax(
     *,
     edge_weight: Tensor | None = None,
     form: Form = "weighted",
+    signed: bool = False,
+    beta: float | Tensor | None = None,
     backend: str | None = None,
 ) -> Tensor:
     r"""The softmax-weighted mean over neighbours, from their weighted mean to their maximum.
@@ -188,6 +209,10 @@ def softmax(
         gamma (float or Tensor): The parameter, at least 0; shapes as in :func:`lp`.
         form (str, optional): :obj:`"weighted"`, :obj:`"sum"` or :obj:`"paper"`.
             (default: :obj:`"weighted"`)
+        signed (bool, optional): Whether :obj:`gamma` may be negative, which leads to the minimum.
+            (default: :obj:`False`)
+        beta (float or Tensor, optional): Multiplies the weighted form by :math:`A_v^\beta`: 0 is
+            :obj:`form="weighted"`, 1 is :obj:`form="sum"`. (default: :obj:`None`)
 
     Example:
         >>> import torch
@@ -195,10 +220,11 @@ def softmax(
         >>> x = torch.tensor([[0.0], [1.0], [2.0], [0.0], [1000.0]])
         >>> softmax(x, graph, 1.0)[3]
         tensor([1.5752])
+        >>> softmax(x, graph, -1.0, signed=True)[3]
+        tensor([0.4248])
     """
-    return tilted(
-        x, graph, gamma, edge_weight, "softmax", form, "consistent", "shift", None, backend
-    )
+    given = signed, beta, None, backend
+    return extended(x, graph, gamma, edge_weight, "softmax", form, "consistent", "shift", *given)
 
 
 def _traceable(x: Tensor, *arguments: Any) -> tuple[Any, ...]:
@@ -315,6 +341,118 @@ def tilted(
 
 
 _spec = lru_cache(AggregationSpec)
+
+
+def extended(
+    x: Tensor,
+    graph: Graph,
+    theta: float | Tensor,
+    edge_weight: Tensor | None,
+    kind: Kind,
+    form: Form,
+    shift: Shift,
+    sign: Sign,
+    signed: bool,
+    beta: float | Tensor | None,
+    mu: float | Tensor | None = None,
+    backend: str | None = None,
+) -> Tensor:
+    r""":func:`tilted` towards the minimum too, and between mean and sum."""
+    if not signed and beta is None:
+        return tilted(x, graph, theta, edge_weight, kind, form, shift, sign, mu, backend)
+    check_extension(kind, form, shift, sign, signed=signed, scaled=beta is not None)
+    if signed and mu is not None:
+        raise ValueError(
+            "'mu' has no meaning with signed=True, where both ends count: leave it out"
+        )
+    strength = _as_number(theta, PARAMETER[kind])
+    if strength.device != x.device and strength.dim():
+        strength = strength.to(x.device)
+    if strength.dim() == 1 and x.dim() == 3 and strength.numel() == x.size(1) != x.size(2):
+        strength = strength.unsqueeze(1)  # [heads, 1]
+    if not signed:
+        out = tilted(x, graph, strength, edge_weight, kind, form, shift, sign, mu, backend)
+    else:
+        given = form, shift, sign, mu, backend
+        out, strength = _signed(x, graph, strength, edge_weight, kind, *given)
+    if beta is None:
+        return out
+    exponent = _as_number(beta, "beta").to(x.device)
+    if not torch.compiler.is_compiling() and not bool(torch.isfinite(exponent).all()):
+        raise ValueError(f"'beta' must be finite (got {beta!r})")
+    if exponent.dim() == 1 and x.dim() == 3 and exponent.numel() == x.size(1) != x.size(2):
+        exponent = exponent.unsqueeze(1)
+    if kind == "lp":
+        exponent = exponent - 1 / strength.to(x.device)
+    total = _totals(x, graph, edge_weight)
+    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+    factor = torch.where(total > 0, total, 1.0).to(wide) ** exponent.to(wide)
+    return (out.to(wide) * factor).to(out.dtype)
+
+
+def _signed(
+    x: Tensor, graph: Graph, theta: Tensor, edge_weight: Tensor | None, kind: Kind, *given: Any
+) -> tuple[Tensor, Tensor]:
+    r"""The aggregate towards the maximum where :obj:`theta` is positive, and towards the minimum
+    where it is negative; and the parameter of the formula.
+    """
+    lowest, traced = LOWER_BOUND[kind], torch.compiler.is_compiling()
+    below, at_zero = theta.detach() < 0, theta.detach() == 0
+    strength = lowest + torch.where(below, -theta, theta)
+
+    def towards(side: int, own: Tensor, theta: Tensor) -> Tensor:
+        mu = None if own is x else graph.minimum(side * x)  # of all channels
+        form, shift, sign, _, backend = given
+        arguments = kind, form, shift, sign, mu, backend
+        return side * tilted(side * own, graph, theta, edge_weight, *arguments)
+
+    # At 0 both are the linear end, and the derivative is the mean of theirs.
+    both = traced or (theta.requires_grad and bool(at_zero.any()))
+    if not both and not bool(below.any()):
+        return tilted(x, graph, strength, edge_weight, kind, *given), strength
+    if not both and bool(below.all()):
+        return towards(-1, x, strength), strength
+    below, at_zero = below.to(x.device), at_zero.to(x.device)
+    if kind == "softmax":  # it has no mu, which features of different signs would share
+        side = torch.where(below, -1.0, 1.0).to(x.dtype)
+        return side * tilted(side * x, graph, strength, edge_weight, kind, *given), strength
+    if not both and below.dim() == 1 and x.dim() == 2 and x.itemsize >= 4:
+        places = below.logical_not().nonzero().view(-1), below.nonzero().view(-1)
+        up, down = (
+            towards(side, x[:, place], strength[place.to(strength.device)])
+            for side, place in zip((1, -1), places, strict=True)
+        )
+        return torch.cat([up, down], dim=1)[:, torch.cat(places).argsort()], strength
+    up = towards(1, x, strength)
+    other = torch.where(theta.detach() == 0, -theta, strength - lowest) + lowest
+    down = towards(-1, x, other)
+    return torch.where(at_zero, (up + down) / 2, torch.where(below, down, up)), strength
+
+
+def _totals(x: Tensor, graph: Graph, edge_weight: Tensor | None) -> Tensor:
+    r"""The sums :math:`A_v` of the weights, :obj:`[num_dst, 1]` or :obj:`[num_dst, heads, 1]`."""
+    heads = x.shape[1:-1] if x.dim() == 3 else ()
+    if edge_weight is None:
+        total = summed_weights(graph)
+        return total if x.dim() < 3 else total.unsqueeze(-1)
+    ones = x.new_ones(graph.num_src, *heads, 1)
+    return sum(ones, graph, edge_weight=edge_weight)
+
+
+def check_extension(
+    kind: Kind, form: Form, shift: Shift, sign: Sign, *, signed: bool, scaled: bool
+) -> None:
+    r"""Raises a :class:`ValueError` for options that contradict :obj:`signed` or :obj:`beta`."""
+    if scaled and kind != "lp" and form != "weighted":
+        raise ValueError(
+            f"'beta' takes the place of 'form' (got form={form!r}): leave one of them out; beta=1 "
+            f"is form='sum'"
+        )
+    if shift == "paper" or form == "paper":
+        name = "shift" if shift == "paper" else "form"
+        raise ValueError(f"{name}='paper' has neither signed=True nor 'beta': leave it out")
+    if signed and sign == "abs":
+        raise ValueError("sign='abs' has no minimum to go to: leave out signed=True")
 
 
 def _without_autocast(rule: Callable[..., Tensor], x: Tensor, *arguments: object) -> Tensor:

@@ -138,6 +138,14 @@ class ParameterOptions(TypedDict, total=False):
     edge_dropout: float
 
 
+class FamilyOptions(ParameterOptions, total=False):
+    r"""What the paper's three take besides; see :class:`TiltedAggregation`."""
+
+    signed: bool
+    beta: float | None
+    learn_beta: bool
+
+
 class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
     r"""Base of the aggregators: holds one parameter :math:`\theta`, at least :math:`l`, the value
     at which the aggregator is linear (:math:`p = 1`, :math:`\alpha = 0`, :math:`\gamma = 0`).
@@ -321,6 +329,10 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
     def _formula(self, x: Tensor, graph: Graph, theta: Tensor, weight: Tensor | None) -> Tensor:
         r"""The aggregate over a graph, with a parameter that broadcasts against one message."""
 
+    def _family(self) -> dict[str, object]:
+        r"""Further options that the representation shows."""
+        return {}
+
     def _aggregate_messages(self, x: Tensor, given: Messages) -> Tensor:
         theta = self._spread(given.features)
         if math.prod(given.out_shape) == 0:
@@ -370,7 +382,7 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         facts["reparam"] = self.domain.reparam
         if self.domain.upper is not None:
             facts["upper"] = self.domain.upper
-        facts |= self._options()
+        facts |= self._options() | self._family()
         if self.edge_dropout:
             facts["edge_dropout"] = self.edge_dropout
         listed = ", ".join(f"{name}={fact!r}" for name, fact in facts.items())
@@ -378,39 +390,118 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
 
 
 class TiltedAggregation(LearnableAggregation):
-    r"""Base of the paper's three aggregators.
+    r"""Base of the paper's three aggregators, and of a family that spans more than mean to max.
+
+    With :obj:`signed=True` the parameter is any number :math:`\theta`: :math:`p = 1 + |\theta|`,
+    :math:`\alpha = |\theta|` or :math:`\gamma = \theta`. A negative one aggregates :math:`-z` and
+    negates the result: from the minimum over the mean to the maximum. At 0 its derivative is the
+    mean of both sides.
+
+    With :obj:`beta` the normalised aggregate is multiplied by :math:`A_v^\beta`: a mean at
+    :math:`\beta = 0`, a sum at :math:`\beta = 1`. Without weights :math:`A_v` is the number of
+    neighbours. Where weights sum to 1 it has no effect.
 
     Args:
         spec (AggregationSpec): Which of them it is.
-        start (float, sequence or Tensor): The start value, or one for each head or channel.
+        start (float, sequence or Tensor): The start value, or one for each head or channel; of
+            :math:`\theta` with :obj:`signed=True`.
         sign (str, optional): :obj:`"shift"` measures features from :math:`\mu`, :obj:`"abs"` takes
             :math:`|z|` and adds nothing back. (default: :obj:`"shift"`)
+        signed (bool, optional): Whether the parameter may lead to the minimum.
+            (default: :obj:`False`)
+        beta (float, optional): :math:`\beta`; for polynomial and softmax it takes the place of
+            :obj:`form`. (default: :obj:`None`)
+        learn_beta (bool, optional): Whether :math:`\beta` is learned from there on.
+            (default: :obj:`False`)
         **options: Further arguments of :class:`LearnableAggregation`.
     """
+
+    beta: Tensor | None
 
     def __init__(
         self,
         spec: AggregationSpec,
         start: Start,
         sign: Sign = "shift",
+        *,
+        signed: bool = False,
+        beta: float | None = None,
+        learn_beta: bool = False,
         **options: Unpack[ParameterOptions],
     ) -> None:
         check_choice("sign", sign, get_args(Sign))
         _check_options(type(self), options)
-        super().__init__(PARAMETER[spec.kind], LOWER_BOUND[spec.kind], start, **options)
+        if signed or beta is not None:
+            shape = spec.kind, spec.form, spec.shift, sign
+            functional.check_extension(*shape, signed=signed, scaled=beta is not None)
+        if signed and options.get("reparam", "projected") != "projected":
+            raise ValueError(
+                f"reparam={options['reparam']!r} keeps the parameter on one side: leave it out "
+                f"with signed=True"
+            )
+        if learn_beta and beta is None:
+            raise ValueError(
+                "learn_beta=True needs a start value: pass beta=0.0 (mean) or 1.0 (sum)"
+            )
+        lowest = -math.inf if signed else LOWER_BOUND[spec.kind]
+        name = "theta" if signed else PARAMETER[spec.kind]
+        super().__init__(name, lowest, start, **options)
         self.spec = spec
         self.sign = sign
+        self.signed = bool(signed)
+        self.learn_beta = bool(learn_beta)
         self.has_mu = spec.has_mu and sign == "shift"
+        self._start_beta = None if beta is None else _finite(beta, "beta")
+        if learn_beta:
+            self.beta = Parameter(torch.empty(()))
+        else:
+            self.register_buffer("beta", None if beta is None else torch.empty(()))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        r"""Sets the parameters back to their start values."""
+        super().reset_parameters()
+        if (beta := getattr(self, "beta", None)) is not None:  # not yet there in the base
+            with torch.no_grad():
+                beta.fill_(self._start_beta)
+
+    @property
+    def strength(self) -> Tensor:
+        r"""The parameter of the formula: the value itself, or with :obj:`signed=True`
+        :math:`1 + |\theta|`, :math:`|\theta|` or :math:`\theta`.
+        """
+        if not self.signed or self.spec.kind == "softmax":
+            return self.value
+        return LOWER_BOUND[self.spec.kind] + self.value.abs()
 
     def _formula(self, x: Tensor, graph: Graph, theta: Tensor, weight: Tensor | None) -> Tensor:
         spec = self.spec
-        options = spec.kind, spec.form, spec.shift, self.sign, None, None
-        return functional.tilted(x, graph, theta, weight, *options)
+        if self.signed or self.beta is not None:
+            options = spec.kind, spec.form, spec.shift, self.sign, self.signed, self.beta
+            return functional.extended(x, graph, theta, weight, *options)
+        plain = spec.kind, spec.form, spec.shift, self.sign, None, None
+        return functional.tilted(x, graph, theta, weight, *plain)
+
+    def _family(self) -> dict[str, object]:
+        r"""The options of the family that are in use."""
+        facts: dict[str, object] = {"signed": True} if self.signed else {}
+        if self.beta is not None:
+            facts |= {"beta": float(f"{float(self.beta.detach()):.4g}")}
+            facts |= {"learn_beta": True} if self.learn_beta else {}
+        return facts
+
+
+def _finite(value: object, name: str) -> float:
+    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not good:
+        raise ValueError(f"'{name}' must be a finite number (got {value!r})")
+    return float(value)  # type: ignore[arg-type]
 
 
 def _check_options(kind: type, options: Iterable[str]) -> None:
     r"""Raises a :class:`TypeError` that names the aggregator for an option it does not have."""
-    known = ParameterOptions.__annotations__
+    known = [*ParameterOptions.__annotations__, *FamilyOptions.__annotations__]
+    known = list(dict.fromkeys(known))
     for name in options:
         if name not in known:
             own = [each for each in signature(kind).parameters if each != "options"]

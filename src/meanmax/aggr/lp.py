@@ -6,7 +6,7 @@ from typing import Unpack, final
 
 from torch import Tensor
 
-from meanmax.aggr.base import ParameterOptions, TiltedAggregation
+from meanmax.aggr.base import FamilyOptions, TiltedAggregation
 from meanmax.aggr.parameter import Start
 from meanmax.ops.spec import AggregationSpec, Shift, Sign
 
@@ -34,7 +34,8 @@ class LpAggregation(TiltedAggregation):
         sign (str, optional): :obj:`"shift"` measures features from :math:`\mu`, :obj:`"abs"` takes
             :math:`|z|` and adds nothing back (Eq. 6). (default: :obj:`"shift"`)
         **options: :obj:`learn`, :obj:`per` and so on, and the shapes: see
-            :class:`~meanmax.aggr.base.LearnableAggregation`.
+            :class:`~meanmax.aggr.base.LearnableAggregation`; :obj:`signed` and :obj:`beta`, towards
+            the minimum and the sum: see :class:`~meanmax.aggr.base.TiltedAggregation`.
 
     Example:
         >>> import torch
@@ -57,7 +58,7 @@ class LpAggregation(TiltedAggregation):
         *,
         shift: Shift = "consistent",
         sign: Sign = "shift",
-        **options: Unpack[ParameterOptions],
+        **options: Unpack[FamilyOptions],
     ) -> None:
         super().__init__(AggregationSpec("lp", shift=shift), p, sign, **options)
         self.shift: Shift = shift
@@ -65,7 +66,7 @@ class LpAggregation(TiltedAggregation):
     @property
     def p(self) -> Tensor:
         r"""The parameter in its domain: :obj:`[]`, :obj:`[heads]` or :obj:`[channels]`."""
-        return self.value
+        return self.strength
 
     def _options(self) -> dict[str, str]:
         return {"shift": self.shift, "sign": self.sign}

@@ -30,10 +30,12 @@ def maxness(
     :math:`A_v = 1`. The parameter alone does not say it: :math:`\gamma = 5` is near the mean on
     features that differ by 0.01 and near the maximum on features that differ by 10.
 
-    It lies in :math:`[0, 1]`. Where :math:`A_v = 1`, both forms of :obj:`shift` are the same, and
-    :obj:`form="sum"` is the same as :obj:`"weighted"`. With :obj:`sign="abs"` mean and
-    maximum are those of :math:`|z|`. The printed softmax (:obj:`form="paper"`) is measured as
-    it is: it divides by the number of neighbours once more, and its value may lie anywhere.
+    It lies in :math:`[0, 1]`, and with :obj:`signed=True` in :math:`[-1, 1]`: below the mean, the
+    share of the way to the minimum counts as negative. Where :math:`A_v = 1`, both forms of
+    :obj:`shift` are the same, and :obj:`form="sum"` is the same as :obj:`"weighted"`. With
+    :obj:`sign="abs"` mean and maximum are those of :math:`|z|`. The printed softmax
+    (:obj:`form="paper"`) is measured as it is: it divides by the number of neighbours once more,
+    and its value may lie anywhere.
 
     Computed in float64, without gradient and without running hooks. Nodes whose maximum and mean
     agree up to rounding (:math:`10^{-10}` of the largest :math:`|z|`) do not count.
@@ -63,6 +65,9 @@ def maxness(
     gap = functional.max(wide, graph, edge_weight=edge_weight) - mean
     scale = wide.abs().amax() if wide.numel() > 0 else 0.0
     counts = gap > ROUNDING * scale
+    if getattr(aggr, "signed", False):
+        to_min = mean + functional.max(-wide, graph, edge_weight=edge_weight)
+        gap = torch.where(out < mean, to_min, gap)
     share = torch.where(counts, (out - mean) / torch.where(counts, gap, 1.0), 0.0)
     return (graph.mean(share) / graph.mean(counts.double())).to(x.dtype)
 

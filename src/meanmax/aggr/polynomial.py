@@ -6,7 +6,7 @@ from typing import Unpack, final
 
 from torch import Tensor
 
-from meanmax.aggr.base import ParameterOptions, TiltedAggregation
+from meanmax.aggr.base import FamilyOptions, TiltedAggregation
 from meanmax.aggr.parameter import Start
 from meanmax.ops.spec import AggregationSpec, Form, Sign
 
@@ -36,7 +36,8 @@ class PolynomialAggregation(TiltedAggregation):
         sign (str, optional): :obj:`"shift"` measures features from :math:`\mu`, :obj:`"abs"` takes
             :math:`|z|` and adds nothing back (Eq. 11). (default: :obj:`"shift"`)
         **options: :obj:`learn`, :obj:`per` and so on, and the shapes: see
-            :class:`~meanmax.aggr.base.LearnableAggregation`.
+            :class:`~meanmax.aggr.base.LearnableAggregation`; :obj:`signed` and :obj:`beta`, towards
+            the minimum and the sum: see :class:`~meanmax.aggr.base.TiltedAggregation`.
 
     Example:
         >>> import torch
@@ -59,7 +60,7 @@ class PolynomialAggregation(TiltedAggregation):
         *,
         form: Form = "weighted",
         sign: Sign = "shift",
-        **options: Unpack[ParameterOptions],
+        **options: Unpack[FamilyOptions],
     ) -> None:
         super().__init__(AggregationSpec("polynomial", form), alpha, sign, **options)
         self.form: Form = form
@@ -67,7 +68,7 @@ class PolynomialAggregation(TiltedAggregation):
     @property
     def alpha(self) -> Tensor:
         r"""The parameter in its domain: :obj:`[]`, :obj:`[heads]` or :obj:`[channels]`."""
-        return self.value
+        return self.strength
 
     def _options(self) -> dict[str, str]:
         return {"form": self.form, "sign": self.sign}

@@ -6,7 +6,7 @@ from typing import Unpack, final
 
 from torch import Tensor
 
-from meanmax.aggr.base import ParameterOptions, TiltedAggregation
+from meanmax.aggr.base import FamilyOptions, TiltedAggregation
 from meanmax.aggr.parameter import Start
 from meanmax.ops.spec import AggregationSpec, Form
 
@@ -34,7 +34,8 @@ class SoftmaxAggregation(TiltedAggregation):
         form (str, optional): :obj:`"weighted"`, :obj:`"sum"` or :obj:`"paper"`.
             (default: :obj:`"weighted"`)
         **options: :obj:`learn`, :obj:`per` and so on, and the shapes: see
-            :class:`~meanmax.aggr.base.LearnableAggregation`.
+            :class:`~meanmax.aggr.base.LearnableAggregation`; :obj:`signed` and :obj:`beta`, towards
+            the minimum and the sum: see :class:`~meanmax.aggr.base.TiltedAggregation`.
 
     Example:
         >>> import torch
@@ -56,7 +57,7 @@ class SoftmaxAggregation(TiltedAggregation):
         gamma: Start = 1.0,
         *,
         form: Form = "weighted",
-        **options: Unpack[ParameterOptions],
+        **options: Unpack[FamilyOptions],
     ) -> None:
         super().__init__(AggregationSpec("softmax", form), gamma, **options)
         self.form: Form = form
@@ -64,7 +65,7 @@ class SoftmaxAggregation(TiltedAggregation):
     @property
     def gamma(self) -> Tensor:
         r"""The parameter in its domain: :obj:`[]`, :obj:`[heads]` or :obj:`[channels]`."""
-        return self.value
+        return self.strength
 
     def _options(self) -> dict[str, str]:
         return {"form": self.form}

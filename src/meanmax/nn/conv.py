@@ -54,6 +54,11 @@ class LayerAggregation(Module):
         r"""Whether it commutes with a linear map of the features."""
         return self.learned is None and not self.is_max
 
+    @property
+    def is_scaled(self) -> bool:
+        r"""Whether it multiplies by a power of the sum of the weights, which must not be 1 then."""
+        return getattr(self.learned, "beta", None) is not None
+
     def forward(self, x: Tensor, graph: Graph, edge_weight: Tensor | None = None) -> Tensor:
         r"""Aggregates."""
         fixed = functional.max if self.is_max else functional.sum

@@ -133,6 +133,11 @@ class AttentionConv(Conv):
         self.att_src = Parameter(torch.empty(1, heads, out_channels))
         self.att_dst = Parameter(torch.empty(1, heads, out_channels))
         self.aggr = LayerAggregation(aggr, heads=heads)
+        if self.aggr.is_scaled:
+            raise ValueError(
+                "'beta' has no effect where attention weights sum to 1: give an aggregator "
+                "without it"
+            )
         width = heads * out_channels if concat else out_channels
         self.bias = Parameter(torch.zeros(width)) if bias else None
         self.reset_parameters()

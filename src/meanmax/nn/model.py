@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import BatchNorm1d, Module, ModuleList, Parameter
 from torch.nn.functional import elu, relu
 
-from meanmax.aggr import LearnableAggregation
+from meanmax.aggr import LearnableAggregation, TiltedAggregation
 from meanmax.graph import Graph
 from meanmax.graph.views import RowsGraph, with_sources
 from meanmax.nn.cat import CATConv, StructuralEmbedding, fit_structure, structure_loss
@@ -259,6 +259,9 @@ class NodeModel(LayerStack):
             if aggregator is not None:
                 name = f"layers.{index}.{aggregator.domain.name}"
                 values[name] = aggregator.value.detach().clone()
+                if isinstance(aggregator, TiltedAggregation) and aggregator.learn_beta:
+                    assert aggregator.beta is not None
+                    values[f"layers.{index}.beta"] = aggregator.beta.detach().clone()
         return values
 
     def extra_loss(self, graph: Graph) -> Tensor | None:

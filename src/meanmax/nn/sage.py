@@ -85,8 +85,10 @@ class SAGEConv(OrderedConv):
         return self.transform(sent) if self.transforms_first(x) else sent
 
     def prepare(self, graph: Graph) -> Graph:
-        r"""The graph with weights that sum to 1 at each target."""
-        return graph.prepared("row")
+        r"""The graph with weights that sum to 1 at each target, or as it is for an aggregator with
+        :obj:`beta`, which normalises by itself.
+        """
+        return graph.prepared(None if self.aggr.is_scaled else "row")
 
     def receive(
         self, sent: Features, own: Features | None, x: Features | None, graph: Graph
