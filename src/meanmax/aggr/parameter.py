@@ -93,7 +93,7 @@ class Domain:
         if not abs(value) <= torch.finfo(torch.get_default_dtype()).max:
             raise ValueError(
                 f"'{self.name}' must be finite (got {value}): start at "
-                f"{max(self.lower, 0) + 1:g}, or use "
+                f"{max(self.lower, 0.0) + 1}, or use "
                 f"meanmax.functional.max for the limit"
             )
         margin = 0.01 if self.upper is None else 0.01 * (self.upper - self.lower)
