@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tests.train.problems import small
 SCHEDULE = Schedule(epochs=12, schedule="alternating", weight_steps=2, patience=12)
 
 
-def fitted(checkpoint=None, stop=None):
+def fitted(checkpoint=None, stop=None, epochs=12):
     torch.manual_seed(3)
     model = build_model("gat", "softmax", 5, 8, 3, heads=2, dropout=0.3)
 
@@ -21,7 +22,7 @@ def fitted(checkpoint=None, stop=None):
         if stop is not None and epoch >= stop:
             raise KeyboardInterrupt
 
-    history = train(model, small(), SCHEDULE, on_epoch, checkpoint)
+    history = train(model, small(), replace(SCHEDULE, epochs=epochs), on_epoch, checkpoint)
     return model, history
 
 
@@ -42,11 +43,31 @@ def test_a_trained_model_that_was_kept_is_not_trained_again(tmp_path):
     whole, told = fitted()
     checkpoint = Checkpoint(tmp_path / "run.pt", "run", keep=True)
     fitted(checkpoint)
-    assert torch.load(checkpoint.path, weights_only=True)["steps"] == [], "nothing to go on with"
     again, retold = fitted(checkpoint, stop=0)  # which no epoch reaches
     assert (retold.train_loss, retold.best_epoch) == (told.train_loss, told.best_epoch)
     for name, value in whole.state_dict().items():
         assert torch.equal(value, again.state_dict()[name]), name
+
+
+def test_a_run_that_was_kept_continues_with_more_epochs_as_if_it_had_them_at_once(tmp_path):
+    whole, told = fitted()
+    checkpoint = Checkpoint(tmp_path / "run.pt", "run", keep=True)
+    fitted(checkpoint, epochs=5)
+    resumed, retold = fitted(checkpoint)
+    assert len(told.train_loss) > 5
+    assert (retold.train_loss, retold.learned) == (told.train_loss, told.learned)
+    assert (retold.val_loss, retold.best_epoch) == (told.val_loss, told.best_epoch)
+    for name, value in whole.state_dict().items():
+        assert torch.equal(value, resumed.state_dict()[name]), name
+
+
+def test_a_state_that_is_too_large_is_not_kept(tmp_path):
+    model, _ = fitted()
+    size = 4 * sum(value.nbytes for value in model.state_dict().values())
+    for largest in (size - 1, size):
+        checkpoint = Checkpoint(tmp_path / "run.pt", "run", keep=True, largest=largest)
+        fitted(checkpoint)
+        assert checkpoint.path.exists() == (largest == size)
 
 
 def test_batches_of_graphs_go_on_in_the_same_order(tmp_path):

@@ -191,7 +191,7 @@ class SearchBar:
         r"""Begins with some tasks, of which those with these keys are stored; returns the function
         to call with each new row.
         """
-        weight = {task.spec.key: float(task.spec.settings.get("epochs", 0)) for task in tasks}
+        weight = {t.spec.key: float(t.spec.settings.get("epochs", 0) - t.begun) for t in tasks}
         self._left = sum(weight.values())
         stored = sum(weight[key] for key in done)
         self._stored += stored

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from meanmax.data import Dataset, Split
 
 SEARCH_STORE = "search"  # the folder of the trials, inside that of the runs
-TRAINED = "trained"  # inside it, the models of the last round, until the runs have used them
+TRAINED = "trained"  # inside it, the states of trials, until the last runs have used them
 MLP = "mlp"
 STOPPED_EARLY = 0.4  # of all epochs that a search allows, about this share is run
 LISTED_CLASSES = 8  # with their sizes in a line; of more, the largest and the smallest
@@ -141,7 +141,7 @@ class Searched:
     found: Found
     searches: Mapping[str, Search]  # by backbone
     groups: Sequence[Group]
-    trained: str | None = None  # the folder of the models of the last round
+    trained: str | None = None  # the folder of the states of trials
 
     def best(self, backbone: str, aggr: str, group: Group) -> Tried | None:
         r"""The choice for a group of splits."""
@@ -195,8 +195,8 @@ def run_search(
             own = bare.setdefault((backbone, task.spec.aggr), {})
             own[task.spec.split_seed] = task
         methods += [Method(search, aggr) for aggr in plan.aggrs]
-    trained = None if then is None else (store / TRAINED).resolve()
-    runs = SearchRuns(methods, groups, bare, None if trained is None else str(trained))
+    trained = (store / TRAINED).resolve()
+    runs = SearchRuns(methods, groups, bare, str(trained))
     some = next(iter(next(iter(bare.values())).values()))
     check_methods(
         [
@@ -222,9 +222,9 @@ def run_search(
                 f"no trial of {', '.join(missing)} succeeded: see `meanmax results show --store "
                 f"{store}`"
             )
-        if trained is not None:
+        if then is not None:
             then(outcome, bar)
-            rmtree(trained, ignore_errors=True)
+        rmtree(trained, ignore_errors=True)
     return outcome
 
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from meanmax.study.runs.engine import in_parallel
@@ -82,12 +83,15 @@ def run_case(case: Case) -> Outcome:
             case.backbone, name, "accuracy", case.budget, 2 * case.number + arm, overrides
         )
         method = Method(search, BASELINE)
-        chosen = SearchRuns([method], groups, {method.name: moved}).run(_execute_all)
         scores = []
-        for seed, task in moved.items():
-            settings = chosen[method.name, groups[seed % len(groups)]][0].trial.settings
-            (row,) = _execute_all("", [replace(task, spec=replace(task.spec, settings=settings))])
-            scores.append(row.metrics["test_score"])
+        with TemporaryDirectory(prefix="meanmax-") as trained:
+            runs = SearchRuns([method], groups, {method.name: moved}, trained)
+            chosen = runs.run(_execute_all)
+            for seed, task in moved.items():
+                settings = chosen[method.name, groups[seed % len(groups)]][0].trial.settings
+                spec = replace(task.spec, settings=settings)
+                (row,) = _execute_all("", [replace(task, spec=spec, trained=trained)])
+                scores.append(row.metrics["test_score"])
         found.append(scores)
     return Outcome(case, *found)
 

@@ -3,6 +3,7 @@ r"""Checkpoints of training, and archives of facts and arrays, such as saved mod
 from __future__ import annotations
 
 import json
+import math
 import time
 import zipfile
 import zlib
@@ -29,16 +30,17 @@ class CheckpointError(RuntimeError):
 class Checkpoint:
     r"""The file that keeps the state of training, so that an interrupted run can be resumed.
 
-    With :obj:`keep=True` it holds the trained model at the end, so that the same run is not trained
-    twice. With :obj:`spare=True` training continues if the file cannot be written, and starts over
-    if it cannot be used; it is then renamed to :obj:`.damaged`.
+    With :obj:`keep=True` it is also written at the end, so that the same run is not trained twice
+    and can continue with more epochs. With :obj:`spare=True` training continues if the file cannot
+    be written, and starts over if it cannot be used; it is then renamed to :obj:`.damaged`.
     """
 
     path: Path  # replaced atomically each time
     run: str  # identifies the run; a checkpoint of any other run is refused
     every: float = 30.0  # seconds between two writes
     spare: bool = False  # whether training can do without it
-    keep: bool = False  # whether the trained model is written as well
+    keep: bool = False  # whether the state at the end is written as well
+    largest: float = math.inf  # bytes of tensors beyond which no state is written at the end
 
     def __post_init__(self) -> None:
         self._last = time.monotonic()

@@ -205,10 +205,10 @@ def train(
             on_epoch(run.history.epochs - 1, run.history)
         if checkpoint is not None and communicator.agree(checkpoint.is_due()):
             communicator.write(checkpoint, run.state())
+    if checkpoint is not None and checkpoint.keep and run.size <= checkpoint.largest:
+        communicator.write(checkpoint, run.state())
     if run.best is not None:
         model.load_state_dict(run.best)
-    if checkpoint is not None and checkpoint.keep:
-        communicator.write(checkpoint, run.state(trained=True))
     model.eval()
     return run.history
 
@@ -253,15 +253,19 @@ class _Run:
             state = self.model.state_dict()
             self.best = {name: value.detach().clone() for name, value in state.items()}
 
-    def state(self, *, trained: bool = False) -> dict[str, Any]:
-        r"""All that training needs to continue, or of a trained model only what it has become."""
-        steps = [] if trained else [optimizer.state_dict() for optimizer in self.steps.optimizers]
+    @property
+    def size(self) -> int:
+        r"""About the bytes of the state: weights, the best ones, and Adam's two means of each."""
+        return 4 * sum(int(tensor.nbytes) for tensor in self.model.state_dict().values())
+
+    def state(self) -> dict[str, Any]:
+        r"""All that training needs to continue."""
         return {
             "model": self.model.state_dict(),
-            "steps": steps,
+            "steps": [optimizer.state_dict() for optimizer in self.steps.optimizers],
             "selection": asdict(self.early_stopping),
             "history": asdict(self.history),
-            "best": None if trained else self.best,
+            "best": self.best,
             "generator": torch.get_rng_state(),
         }
 
@@ -271,9 +275,8 @@ class _Run:
             return
         try:
             self.model.load_state_dict(state["model"])
-            if state["steps"]:
-                for optimizer, own in zip(self.steps.optimizers, state["steps"], strict=True):
-                    optimizer.load_state_dict(own)
+            for optimizer, own in zip(self.steps.optimizers, state["steps"], strict=True):
+                optimizer.load_state_dict(own)
             self.early_stopping = EarlyStopping(**state["selection"])
             self.history = History(**state["history"])
             self.best = state["best"]

@@ -16,6 +16,7 @@ from meanmax.cli.progress import SearchBar
 from meanmax.data import development_pool, load, make_split
 from meanmax.names import REFERENCES
 from meanmax.study.runs import execute as execute_module
+from meanmax.study.runs import search as search_module
 from meanmax.study.settings import search as settings_search
 from meanmax.study.settings.settings import settings_for
 from meanmax.study.store.store import Store
@@ -194,17 +195,25 @@ def test_nothing_is_run_twice_also_after_interruptions(tmp_path, monkeypatch):
         assert facts(tmp_path / "cut" / part) == facts(tmp_path / "whole" / part)
 
 
-def test_models_of_the_last_round_are_reported_without_training_them_again(tmp_path, monkeypatch):
+def test_trials_continue_from_round_to_round_with_the_outcome_of_a_fresh_start(
+    tmp_path, monkeypatch
+):
     epochs, real = [], loop_module._Run.epoch
     monkeypatch.setattr(loop_module._Run, "epoch", lambda run: (epochs.append(1), real(run)))
-    done("--data", "karate", "--out", tmp_path, *QUICK)
-    trials, rows = Store(tmp_path / "search").rows(), Store(tmp_path).rows()
-    known = {row.key for row in trials}
-    new = [row for row in rows if row.backbone not in REFERENCES and row.key not in known]
-    timed = 3 * (1 + 3)  # epochs of each method, for the expected time
-    assert len(epochs) == sum(row.epochs for row in [*trials, *new]) + timed
-    assert len(known & {row.key for row in rows}) >= 4, "both baselines on both splits"
-    assert not (tmp_path / "search" / "trained").exists()
+    words = ["--data", "karate", "--no-references", *QUICK]
+    done("--out", tmp_path / "kept", *words)
+    made, longest = len(epochs), {}
+    for row in [*Store(tmp_path / "kept" / "search").rows(), *Store(tmp_path / "kept").rows()]:
+        one = json.dumps([row.aggr, row.split_seed, {**row.settings, "epochs": None}])
+        longest[one] = max(longest.get(one, 0), row.epochs)
+    timed = 2 * (1 + 3)  # epochs of each method, for the expected time
+    assert made == sum(longest.values()) + timed
+    assert not (tmp_path / "kept" / "search" / "trained").exists()
+    monkeypatch.setattr(search_module, "KEPT_BYTES", 0)
+    done("--out", tmp_path / "fresh", *words)
+    assert len(epochs) > 2 * made, "every round starts over"
+    for part in ("", "search"):
+        assert facts(tmp_path / "kept" / part) == facts(tmp_path / "fresh" / part)
 
 
 def without_times(text):

@@ -106,17 +106,18 @@ def _result(task: Task, on_epoch: OnEpoch | None, *, alone: bool) -> Result:
 
 
 def _checkpoint(task: Task) -> Checkpoint | None:
-    r"""The checkpoint of a run: the model that a search has trained, if there is one, else that of
-    the store, which removes it when the row is there.
+    r"""The checkpoint of a run: the state in which a search left the same run with fewer epochs, if
+    there is one, else that of the store, which removes it when the row is there.
     """
-    name = f"{task.spec.key}.pt"
     if task.trained is not None:
-        path = Path(task.trained) / name
+        whole = replace(task.spec, settings={**task.spec.settings, "epochs": None}).key
+        path = Path(task.trained) / f"{whole}.pt"
         if task.brief or path.exists():
-            return Checkpoint(path, task.spec.key, spare=True, keep=task.brief)
+            keep, largest = task.brief, task.largest
+            return Checkpoint(path, whole, spare=True, keep=keep, largest=largest)
     if task.brief or task.checkpoints is None:
         return None
-    return Checkpoint(Path(task.checkpoints) / name, task.spec.key, spare=True)
+    return Checkpoint(Path(task.checkpoints) / f"{task.spec.key}.pt", task.spec.key, spare=True)
 
 
 def _reference_row(task: Task, dataset: Dataset, graph: Graph) -> Row:

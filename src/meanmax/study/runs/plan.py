@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,7 +47,9 @@ class Task:
     alone: bool = False  # whether no other run is executed at the same time
     checkpoints: str | None = None  # their folder
     brief: bool = False  # whether only validation scores are wanted, without any artefact
-    trained: str | None = None  # the folder of models that brief runs leave for the others
+    trained: str | None = None  # the folder of states that brief runs leave to be continued
+    largest: float = math.inf  # bytes of a state beyond which none is left
+    begun: int = 0  # epochs that such a run has probably made already
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ from meanmax.study.settings.search import (
 )
 from meanmax.study.stats.comparison import BASELINE
 
+KEPT_BYTES = 2**29
+r"""The most bytes of states that a round leaves."""
 RunAll = Callable[[str, Sequence[Task]], Sequence[Row]]
 r"""Makes the runs of a round, which the text names, and returns their rows."""
 
@@ -54,7 +56,9 @@ class SearchRuns:
         methods: The methods. The baseline of a backbone is searched before its aggregators end.
         groups: The groups of splits.
         bare: The runs of each method by the seed of the split, whose settings are replaced.
-        trained: A folder for the models of the last round.
+        trained: A folder for the states of trials at the end of a round, from which the next round
+            and the runs after the search continue. Without it, and where states are too large for
+            :obj:`KEPT_BYTES`, training starts over, with the same outcome.
     """
 
     methods: Sequence[Method]
@@ -112,7 +116,8 @@ class SearchRuns:
         for method in self.methods:
             most = self.longest(method)
             for rung, (limit, _) in enumerate(RUNGS):
-                total += (survivors(self._budget, rung) + (rung == 1)) * int(min(limit, most))
+                new = int(min(limit, most)) - self._begun(rung, most)
+                total += (survivors(self._budget, rung) + (rung == 1)) * new
             total += most if method.aggr in LEARNED else 0
         return total * sum(map(len, self.groups))
 
@@ -139,7 +144,9 @@ class SearchRuns:
             for place, own in trials.items()
             for trial in own
         }
-        rows = {row.key: row for row in run_all(what, [t for own in tasks.values() for t in own])}
+        made = [task for own in tasks.values() for task in own]
+        largest = KEPT_BYTES / max(1, len(made))
+        rows = {row.key: row for row in run_all(what, [replace(t, largest=largest) for t in made])}
         return {
             place: ranked(
                 [
@@ -159,9 +166,13 @@ class SearchRuns:
         r"""A run of a trial; it reads no test label and keeps no artefact."""
         bare = self.bare[name][seed]
         settings = {**trial.settings, "epochs": _epochs(trial, rung)}
-        trained = self.trained if rung == len(RUNGS) - 1 else None
+        begun = 0 if trial.number >= self._budget else self._begun(rung, trial.settings["epochs"])
         spec = replace(bare.spec, settings=settings)
-        return replace(bare, spec=spec, brief=True, trained=trained)
+        return replace(bare, spec=spec, brief=True, trained=self.trained, begun=begun)
+
+    def _begun(self, rung: int, most: int) -> int:
+        r"""The epochs that trials have made before a round, if their states are kept."""
+        return 0 if rung == 0 or self.trained is None else int(min(RUNGS[rung - 1][0], most))
 
 
 def _epochs(trial: Trial, rung: int) -> int:
