@@ -5,7 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from meanmax import data, functional, nn
-    from meanmax.aggr import LpAggregation, PolynomialAggregation, SoftmaxAggregation
+    from meanmax.aggr import (
+        LpAggregation,
+        PolynomialAggregation,
+        SoftmaxAggregation,
+        SpreadAggregation,
+    )
     from meanmax.aggr.maxness import maxness
     from meanmax.graph import Graph, SparseFeatures
     from meanmax.nn import NodeModel, build_model
@@ -23,6 +28,7 @@ __all__ = [
     "PolynomialAggregation",
     "SoftmaxAggregation",
     "SparseFeatures",
+    "SpreadAggregation",
     "build_model",
     "data",
     "functional",
@@ -39,6 +45,7 @@ _PLACES = {
     "LpAggregation": "aggr",
     "PolynomialAggregation": "aggr",
     "SoftmaxAggregation": "aggr",
+    "SpreadAggregation": "aggr",
     "maxness": "aggr",
     "NodeModel": "nn",
     "build_model": "nn",

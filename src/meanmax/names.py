@@ -10,7 +10,12 @@ BACKBONES: Final = ("gcn", "masked_gcn", "gat", "cat", "sage", "gin", "mlp")
 WITHOUT_AGGREGATOR: Final = ("mlp",)
 r"""The backbones that ignore the edges and take no aggregator."""
 
-LEARNED: Final = {"lp": ("shift", "sign"), "poly": ("form", "sign"), "softmax": ("form",)}
+LEARNED: Final = {
+    "lp": ("shift", "sign"),
+    "poly": ("form", "sign"),
+    "softmax": ("form",),
+    "spread": ("form",),
+}
 r"""The learnable aggregators, and the options of each one's formula."""
 
 AGGREGATORS: Final = (*LEARNED, "max")

@@ -4,12 +4,13 @@ from meanmax.aggr.base import LearnableAggregation, TiltedAggregation
 from meanmax.aggr.lp import LpAggregation
 from meanmax.aggr.maxness import maxness
 from meanmax.aggr.polynomial import PolynomialAggregation
-from meanmax.aggr.softmax import SoftmaxAggregation
+from meanmax.aggr.softmax import SoftmaxAggregation, SpreadAggregation
 
 AGGREGATIONS: dict[str, type[LearnableAggregation]] = {
     "lp": LpAggregation,
     "poly": PolynomialAggregation,
     "softmax": SoftmaxAggregation,
+    "spread": SpreadAggregation,
 }
 r"""The learnable aggregators by the names of :mod:`meanmax.names`."""
 
@@ -19,6 +20,7 @@ __all__ = [
     "LpAggregation",
     "PolynomialAggregation",
     "SoftmaxAggregation",
+    "SpreadAggregation",
     "TiltedAggregation",
     "maxness",
 ]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Unpack, final
 
+import torch
 from torch import Tensor
 
-from meanmax.aggr.base import FamilyOptions, TiltedAggregation
+from meanmax.aggr.base import FamilyOptions, ParameterOptions, TiltedAggregation
 from meanmax.aggr.parameter import Start
 from meanmax.ops.spec import AggregationSpec, Form
 
@@ -66,6 +67,54 @@ class SoftmaxAggregation(TiltedAggregation):
     def gamma(self) -> Tensor:
         r"""The parameter in its domain: :obj:`[]`, :obj:`[heads]` or :obj:`[channels]`."""
         return self.strength
+
+    def _options(self) -> dict[str, str]:
+        return {"form": self.form}
+
+
+@final
+class SpreadAggregation(TiltedAggregation):
+    r"""The softmax aggregation with a parameter for each channel, spread evenly from
+    :math:`-\mathrm{limit}` (near the minimum) over 0 (the mean) to :math:`\mathrm{limit}` (near the
+    maximum): all of them at once, to let the next layer choose.
+
+    It is :class:`SoftmaxAggregation` with :obj:`signed=True` and such start values.
+
+    Args:
+        limit (float, optional): The largest :math:`\gamma`, at least 0. (default: :obj:`4.0`)
+        form (str, optional): :obj:`"weighted"` or :obj:`"sum"`. (default: :obj:`"weighted"`)
+        **options: :obj:`channels`, which it needs, :obj:`learn` and so on: see
+            :class:`~meanmax.aggr.base.LearnableAggregation`.
+
+    Example:
+        >>> import torch
+        >>> aggr = SpreadAggregation(channels=3)
+        >>> aggr.gamma.tolist()
+        [-4.0, 0.0, 4.0]
+        >>> x = torch.tensor([[0.0], [1.0], [2.0]]).expand(3, 3)
+        >>> aggr(x, torch.tensor([0, 0, 0])).detach()
+        tensor([[0.0186, 1.0000, 1.9814]])
+    """
+
+    def __init__(
+        self, limit: float = 4.0, *, form: Form = "weighted", **options: Unpack[ParameterOptions]
+    ) -> None:
+        channels = options.get("channels")
+        if options.setdefault("per", "channel") != "channel" or channels is None:
+            raise ValueError(
+                f"'spread' has a parameter for each channel: give channels=, and leave out 'per' "
+                f"(got channels={channels!r}, per={options['per']!r})"
+            )
+        if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit >= 0:
+            raise ValueError(f"'limit' must be a number of at least 0 (got {limit!r})")
+        gamma = torch.linspace(-limit, limit, channels) if channels > 1 else torch.zeros(channels)
+        super().__init__(AggregationSpec("softmax", form), gamma, signed=True, **options)
+        self.form: Form = form
+
+    @property
+    def gamma(self) -> Tensor:
+        r"""The parameter, :obj:`[channels]`."""
+        return self.value
 
     def _options(self) -> dict[str, str]:
         return {"form": self.form}

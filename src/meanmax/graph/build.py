@@ -328,6 +328,18 @@ def group_sorted(ptr: Tensor, size: int) -> Structure:
     return _of_messages(rowptr, colptr[:-1], None, Csc(colptr, expand(rowptr), colptr[:-1]))
 
 
+def group_nodes(ptr: Tensor, size: int) -> Structure:
+    r"""The edges from each of :obj:`size` nodes to its graph, where nodes are sorted by graph: a
+    batch of as many graphs, each with one target.
+    """
+    grouped = group_sorted(ptr, size)
+    src_ptr = grouped.rowptr.long()
+    dst_ptr = torch.arange(src_ptr.numel(), device=src_ptr.device)
+    structure = replace(grouped, src_ptr=src_ptr, dst_ptr=dst_ptr)
+    structure.__dict__["csc"] = grouped.csc
+    return structure
+
+
 def _of_messages(rowptr: Tensor, col: Tensor, perm: Tensor | None, csc: Csc) -> Structure:
     sizes = col.numel(), rowptr.numel() - 1
     src_ptr, dst_ptr = _ranges(None, None, sizes, col.device)

@@ -316,8 +316,21 @@ class Graph:
 
     def minimum(self, x: Tensor) -> Tensor:
         r"""The smallest feature of each graph, with its gradient, :obj:`[num_graphs]`."""
-        parts = torch.split(x, self.src_ptr.diff().tolist())
-        return torch.stack([part.amin() if part.numel() else x.new_zeros(()) for part in parts])
+        if self.num_graphs == 1 or x.numel() == 0:
+            return x.amin().view(1) if x.numel() else x.new_zeros(self.num_graphs)
+        of = torch.arange(self.num_graphs, device=x.device).repeat_interleave(self.src_ptr.diff())
+        rows = x.reshape(len(x), -1)
+        least = x.new_zeros(self.num_graphs).scatter_reduce(
+            0, of, rows.detach().amin(dim=1), "amin", include_self=False
+        )
+        # The gradient is shared evenly among ties, as that of torch.amin is.
+        ties = rows == least[of].unsqueeze(1)
+        sums = [
+            x.new_zeros(self.num_graphs).index_add(0, of, values.sum(dim=1))
+            for values in (torch.where(ties, rows, 0.0), ties.to(x.dtype))
+        ]
+        mean = sums[0] / sums[1].clamp(min=1)
+        return least + (mean - mean.detach())
 
     def mean(self, x: Tensor) -> Tensor:
         r"""The mean over all nodes, without gradient."""

@@ -11,6 +11,7 @@ from meanmax.nn.masked_gcn import MaskedGCNConv
 from meanmax.nn.mlp import DenseLayer
 from meanmax.nn.model import NodeModel, Trainable
 from meanmax.nn.pyg_baselines import PYG_BASELINES, PyGBaseline, build_pyg_baseline
+from meanmax.nn.readout import Readout, readout
 from meanmax.nn.registry import BACKBONES, LayerOptions, build_model
 from meanmax.nn.sage import SAGEConv
 
@@ -27,11 +28,13 @@ __all__ = [
     "NodeModel",
     "PYG_BASELINES",
     "PyGBaseline",
+    "Readout",
     "SAGEConv",
     "StructuralEmbedding",
     "Trainable",
     "build_model",
     "build_pyg_baseline",
     "fit_structure",
+    "readout",
     "structure_loss",
 ]

@@ -47,6 +47,11 @@ class LayerAggregation(Module):
             options: dict[str, Any] = {} if heads is None else {"per": "head", "heads": heads}
             if "form" in LEARNED[name]:
                 options["form"] = form
+            if name == "spread":
+                raise ValueError(
+                    "aggr='spread' has a parameter for each channel: pass "
+                    "meanmax.SpreadAggregation(channels=...), or use meanmax.build_model"
+                )
             self.learned = AGGREGATIONS[name](**options)
 
     @property

@@ -166,6 +166,8 @@ def make_aggregator(
     if "form" in LEARNED[name]:
         arguments.setdefault("form", form)
     per = arguments.setdefault("per", "layer" if heads is None else "head")
+    if name == "spread":
+        per = arguments["per"] = "channel"
     if per == "head" and heads is None:
         arguments["per"] = "layer"
     elif per == "head":
@@ -202,9 +204,9 @@ def build_model(
             :obj:`"sage"`, :obj:`"gin"`, or :obj:`"mlp"`, which ignores the edges: with one layer,
             it is logistic regression.
         aggr (str or LearnableAggregation, optional): :obj:`"lp"`, :obj:`"poly"`,
-            :obj:`"softmax"`, :obj:`"max"`, an aggregator, of which every layer gets a copy, or
-            :obj:`"linear"` or :obj:`None` for the backbone's own linear aggregation, the only
-            choice for :obj:`"mlp"`, which has none.
+            :obj:`"softmax"`, :obj:`"spread"`, :obj:`"max"`, an aggregator, of which every layer
+            gets a copy, or :obj:`"linear"` or :obj:`None` for the backbone's own linear
+            aggregation, the only choice for :obj:`"mlp"`, which has none.
         in_channels (int): Channels of the input.
         hidden (int): Channels of hidden layers, all heads together.
         out_channels (int): Channels of the output: classes, or labels.

@@ -220,6 +220,8 @@ def _matters(name: str, backbone: str, aggr: str, found: Mapping[str, Any]) -> b
             return STORED_OPTION_NAMES.get(name, name) in LEARNED.get(aggr, ())
         if name == "upper" and found.get("reparam") != "sigmoid":
             return False
+        if aggr == "spread" and name in ("per", "reparam"):
+            return False
         return aggr in LEARNED
     if name == "nonlinear":
         return aggr in (*LEARNED, "max")

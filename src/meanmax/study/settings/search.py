@@ -49,6 +49,7 @@ LINEAR_END: dict[str, dict[str, Any]] = {
     "lp": {"start": 1.0, "shift": "consistent"},
     "poly": {"start": 0.0, "normalize": "sum"},
     "softmax": {"start": 0.0, "normalize": "sum"},
+    "spread": {"start": 0.0, "normalize": "sum"},
 }
 r"""Where a learnable aggregator is the layer's own aggregation."""
 _DRAWS = 100  # attempts to draw settings that are new
