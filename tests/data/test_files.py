@@ -45,7 +45,7 @@ def test_what_numpy_saves_is_read(array):
 def test_only_the_named_arrays_are_read():
     content = npz(a=np.arange(3), b=np.array([{"an": "object"}], dtype=object))
     assert read_npz(content, ("a",), "a file")["a"].tolist() == [0, 1, 2]
-    converted = r"Python objects.*np\.asarray\(values\.tolist\(\), float\)"
+    converted = r"Python objects.*np\.array\(values\.tolist\(\), float\)"
     with pytest.raises(DataError, match=converted):
         read_npz(content, ("a", "b"), "a file")
 

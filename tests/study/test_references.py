@@ -317,6 +317,6 @@ def test_cora():
         name: accuracy(run(name, data, split).scores[split.test], data.y[split.test])
         for name in REFERENCES
     }
-    assert found["majority"] < 0.2
+    assert 0.25 < found["majority"] < 0.35
     assert 0.5 < found["logistic"] < 0.65
     assert 0.65 < found["label-propagation"] < 0.8

@@ -17,6 +17,7 @@ import click
 from meanmax.cli import options
 from meanmax.cli.progress import clock, run_missing, search_bar
 from meanmax.cli.tables import Grid
+from meanmax.data.files import DataError
 from meanmax.names import METRICS, REFERENCES
 from meanmax.study.runs.engine import keep_workers
 from meanmax.study.runs.plan import Plan, Task, check_methods, check_splits
@@ -89,7 +90,7 @@ def metric_of(dataset: Dataset, plan: Plan, given: str | None) -> str:
             )
         (given,) = stated
     if given is None:
-        given = fitting_metric(dataset, tasks[0].split)
+        given = fitting_metric(dataset, tasks[0].split, plan.scheme)
     try:
         check_metric(given, dataset.task)
         for own in {id(task.split): task.split for task in tasks}.values():
@@ -101,15 +102,24 @@ def metric_of(dataset: Dataset, plan: Plan, given: str | None) -> str:
     return given
 
 
-def fitting_metric(dataset: Dataset, split: Split) -> str:
-    r"""The default metric, from the labels of training and validation nodes."""
+def fitting_metric(dataset: Dataset, split: Split, scheme: str | None) -> str:
+    r"""The default metric, from the labels of training and validation nodes. Those of random
+    schemes may be as many of each class: there, the development pool tells how rare a class is.
+    """
     import torch
 
+    from meanmax.data import development_pool
+    from meanmax.data.splits import is_random
     from meanmax.train.metrics import default_metric
 
-    seen = dataset.y[torch.cat([split.train, split.val])]
-    counts = torch.bincount(seen).tolist() if dataset.task == "multiclass" else ()
-    return default_metric(dataset.task, counts)
+    if dataset.task != "multiclass":
+        return default_metric(dataset.task)
+    seen = torch.cat([split.train, split.val])
+    if is_random(dataset, scheme):
+        with suppress(DataError):  # a class that is too small for a pool
+            seen = development_pool(dataset, scheme)
+    counts = torch.bincount(dataset.y[seen], minlength=dataset.num_classes)
+    return default_metric(dataset.task, counts.tolist())
 
 
 def class_sizes_text(dataset: Dataset) -> str | None:
@@ -119,19 +129,19 @@ def class_sizes_text(dataset: Dataset) -> str | None:
     Example:
         >>> from meanmax.data import load
         >>> class_sizes_text(load("wine"))
-        'Classes: class_1 71 (39.9 %), class_0 59 (33.1 %), class_2 48 (27.0 %)'
+        'Classes class_1: 71 (39.9 %), class_0: 59 (33.1 %), class_2: 48 (27.0 %)'
     """
     from meanmax.data.dataset import class_sizes
 
     total = max(1, int(dataset.labelled.sum()))
     sizes = sorted(class_sizes(dataset).items(), key=lambda item: -item[1])
-    texts = [f"{name} {size:,} ({100 * size / total:.1f} %)" for name, size in sizes]
+    texts = [f"{name}: {size:,} ({100 * size / total:.1f} %)" for name, size in sizes]
     if not texts:
         return None
     what = "Classes" if dataset.task == "multiclass" else "Labels"
     if len(texts) > LISTED_CLASSES:
-        return f"{what}: {len(texts):,}, from {texts[0]} to {texts[-1]}"
-    return f"{what}: {', '.join(texts)}"
+        return f"{len(texts):,} {what.lower()}, from {texts[0]} to {texts[-1]}"
+    return f"{what} {', '.join(texts)}"
 
 
 @dataclass(frozen=True)
@@ -276,7 +286,8 @@ def chosen_grid(searched: Searched, budget: int, metric: str) -> Grid:
         for backbone, aggr, best, frozen in lines
     ]
     return Grid(
-        f"chosen on validation nodes by {METRICS[metric].label}, {budget} trials of each method",
+        f"chosen on validation nodes by {METRICS[metric].label}, {budget} "
+        f"trial{'' if budget == 1 else 's'} of each method",
         ["method", "settings (on how many searches)"],
         cells,
         left=["method", "settings (on how many searches)"],
@@ -308,7 +319,8 @@ def _announce(
 
     methods, splits = len(runs.methods), sum(map(len, runs.groups))
     text = (
-        f"Search: {budget} trials of each of {methods} method{'' if methods == 1 else 's'} on "
+        f"Search: {budget} trial{'' if budget == 1 else 's'} of each of {methods} "
+        f"method{'' if methods == 1 else 's'} on "
         f"{splits} split{'' if splits == 1 else 's'}, at most {epochs:,} epochs"
     )
     if workers is None:

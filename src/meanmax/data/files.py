@@ -98,8 +98,9 @@ def read_npy(content: bytes, what: str) -> np.ndarray:
         shape, fortran, dtype = header[version](stream)
         if dtype.kind == "O":
             raise DataError(
-                f"'{what}' holds Python objects, which are never loaded: convert it with "
-                f"np.asarray(values.tolist(), float) and save it again with np.savez"
+                f"'{what}' holds Python objects, which are never loaded: convert it, numbers in "
+                f"rows of equal length with np.array(values.tolist(), float), text with "
+                f"values.astype(str), and save it again with np.savez"
             )
         if dtype.kind not in "biufUS" or dtype.itemsize == 0:
             raise DataError(f"'{what}' must hold numbers or text (got {dtype})")

@@ -34,6 +34,8 @@ r"""The values of :math:`C` that :func:`logistic` chooses from."""
 ALPHAS = (0.5, 0.9, 0.99)
 r"""The values of :math:`\alpha` that :func:`label_propagation` chooses from."""
 
+TIE_BREAK = 1e-6
+r"""How much the frequencies outside of the test set count in :func:`majority`."""
 NUM_SPREADS = 50
 MAX_ITER = 300
 SMALLEST = 1e-30  # a probability of 0 gets a finite score
@@ -63,13 +65,19 @@ def majority(
         graph (Graph): The graph, or a batch of graphs.
         y (Tensor): Classes, int64, :obj:`[num_nodes]`; 0/1 for each label, float,
             :obj:`[num_nodes, num_labels]`; or targets of regression, float, :obj:`[num_nodes]`.
-            Only those of training and validation nodes are read.
-        split (Split): Training and validation nodes.
+            Those of test nodes are not read. Classes that are equally frequent among training
+            nodes are ranked by their frequency among all nodes outside of the test set.
+        split (Split): Training, validation and test nodes.
         metric (callable): What the hyperparameter is chosen by, called with the scores and the
             targets of validation nodes.
         num_classes (int): The number of classes; not used for labels and regression.
     """
     mean = _known(y, split.train, num_classes).mean(axis=0)
+    if _is_classes(y) and np.count_nonzero(mean == mean.max()) > 1:
+        # Splits with equally many nodes of each class say nothing of which one is frequent.
+        outside = y >= 0
+        outside[split.test] = False
+        mean = mean + TIE_BREAK * _known(y, outside.nonzero().view(-1), num_classes).mean(axis=0)
     return Prediction(_scores(np.tile(mean, (x.size(0), 1)), y), {})
 
 

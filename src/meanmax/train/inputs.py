@@ -179,7 +179,8 @@ def as_labels(y: Any, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
         present = values[~np.isnan(values)]
         if not (np.isfinite(whole).all() and (present == np.round(present)).all()):
             raise ValueError(
-                "'y' must hold classes, not measurements (got numbers that are not whole)"
+                "'y' must hold classes, not measurements (got numbers that are not whole): use "
+                "NodeRegressor to predict numbers"
             )
         return whole.astype(np.int64), missing
     if np.issubdtype(values.dtype, np.signedinteger):

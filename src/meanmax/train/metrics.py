@@ -34,8 +34,16 @@ def check_metric(name: str, task: Task) -> None:
     if name not in metrics_for(task):
         raise ValueError(
             f"'metric' must be one of {', '.join(map(repr, metrics_for(task)))} for a {task} task "
-            f"(got {name!r})"
+            f"(got {name!r}){_HINTS[task]}"
         )
+
+
+_HINTS: dict[Task, str] = {
+    "multiclass": "",
+    "multilabel": "",
+    "regression": ": labels that are not whole numbers are targets of a regression; write classes "
+    "as whole numbers or text",
+}
 
 
 def default_metric(task: Task, class_counts: Sequence[int] = ()) -> str:

@@ -142,8 +142,8 @@ def test_the_sizes_of_classes_are_told(tmp_path):
     result = invoke("compare", *words)
     assert result.exit_code == 0, result.output
     assert result.stderr.splitlines()[0] == (
-        "Classes: community 0 13 (38.2 %), community 1 12 (35.3 %), community 3 5 (14.7 %), "
-        "community 2 4 (11.8 %)"
+        "Classes community 0: 13 (38.2 %), community 1: 12 (35.3 %), community 3: 5 (14.7 %), "
+        "community 2: 4 (11.8 %)"
     )
     y = load("digits").y
     counts = np.bincount(y.numpy())
@@ -151,6 +151,6 @@ def test_the_sizes_of_classes_are_told(tmp_path):
     names = load("digits").class_names
     least = 9 - least  # the last of equal ones
     assert class_sizes_text(load("digits")) == (
-        f"Classes: 10, from {names[most]} {counts[most]} ({100 * counts[most] / 1797:.1f} %) to "
-        f"{names[least]} {counts[least]} ({100 * counts[least] / 1797:.1f} %)"
+        f"10 classes, from {names[most]}: {counts[most]} ({100 * counts[most] / 1797:.1f} %) to "
+        f"{names[least]}: {counts[least]} ({100 * counts[least] / 1797:.1f} %)"
     )

@@ -289,13 +289,11 @@ def test_numbers_that_were_not_learned():
     found = compared(rows, [*constant, *ridge])
     assert [line.aggr for line in found.references] == ["mean of targets", "ridge regression"]
     assert found.doubts == [
-        "none did not learn more than the mean of the training targets (9.050).",
+        "none did not learn more than the mean of the targets (9.050).",
         "ridge regression, without the graph, is better than all of them (+1.000 MSE).",
     ]
     rows = [numbers(a, score, 0, "r2") for a, score in (("none", 0.004), ("lp", 0.02))]
     constant = [numbers("none", -0.001, 0, "r2", backbone="majority")]
     found = compared(rows, constant, name="R²", higher_is_better=True)
-    assert found.doubts == [
-        "none did not learn more than the mean of the training targets (−0.001000)."
-    ]
+    assert found.doubts == ["none did not learn more than the mean of the targets (−0.001000)."]
     assert found.notes == []

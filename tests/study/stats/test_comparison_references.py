@@ -63,7 +63,7 @@ def test_without_references_nothing_is_doubted():
 def test_methods_at_chance():
     found = judged({"none": (30.9,), "lp": (85.0,)}, {**BESIDE, "logistic": 20.0})
     (doubt,) = found.doubts
-    assert doubt == "none did not learn more than the frequencies of the classes (30.4)."
+    assert doubt == "none did not learn more than a single answer for all nodes does (30.4)."
     assert found.verdict.startswith("Not conclusive: none did not learn more")
     assert "What was measured: Over 8 paired splits, lp is better" in found.verdict
     assert findings(found) in found.verdict  # which the page shows

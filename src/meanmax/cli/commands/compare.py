@@ -124,7 +124,9 @@ def compare(
     """
     aggrs = [BASELINE, *(aggr for aggr in aggrs if aggr != BASELINE)]
     auto = planned["settings_name"] == AUTO
-    if not auto and (useless := options.given("budget", "space_name", "extent", "save_settings")):
+    if not auto and (
+        useless := options.given("budget", "space_name", "extent", "save_settings", "references")
+    ):
         raise click.UsageError(f"{', '.join(useless)} only applies to --settings auto")
     if save_settings is not None:
         name = "--save-settings"
@@ -189,7 +191,7 @@ def compare(
             name=kind.label,
             higher_is_better=kind.higher_is_better,
             percent=kind.percent,
-            references=reference_rows(rows, planned["backbone"]) if auto and references else None,
+            references=reference_rows(rows, planned["backbone"]) if auto and references else {},
         )
         changed = plan.overrides
         if auto and metric != USUAL_METRIC[dataset.task]:

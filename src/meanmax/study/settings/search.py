@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from meanmax.names import LEARNED, METRICS
+from meanmax.names import AGGREGATORS, BACKBONES, LEARNED, METRICS, PYG_BASELINES
 from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.settings.settings import (
     BASE,
@@ -192,6 +192,15 @@ def read_space(name: str) -> dict[str, Any]:
                 raise SettingsError(
                     f"the space {name!r} must list the values of '{setting}', such as [0.01, 0.1] "
                     f"(got {listed!r})"
+                )
+    known = {"backbone": BACKBONES, "aggr": (BASELINE, *AGGREGATORS, *PYG_BASELINES)}
+    for rule in rules:
+        for fact, listed in {**known, "metric": tuple(METRICS)}.items():
+            if unknown := set(rule["when"].get(fact, ())) - set(listed):
+                raise SettingsError(
+                    f"the space {name!r} has a rule for {fact} "
+                    f"{', '.join(sorted(map(repr, unknown)))}, which does not exist: it must be "
+                    f"one of {', '.join(listed)}"
                 )
     for anchor in anchors:
         for setting in anchor:

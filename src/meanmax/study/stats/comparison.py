@@ -23,8 +23,8 @@ r"""Labels of references that see features alone."""
 ALPHA = 0.05
 r"""A difference is significant if its adjusted p is below this and its interval excludes 0."""
 CAVEAT = (
-    "Random splits of one graph overlap and are not independent: intervals tend to be too narrow "
-    "and p-values too small."
+    "Splits of one graph overlap and are not independent: intervals tend to be too narrow and "
+    "p-values too small."
 )
 ONE_SPLIT = (
     "All runs are on one split and differ only in their seeds: the result does not extend to other "
@@ -203,6 +203,7 @@ def reference_rows(rows: Iterable[Row], backbone: str) -> dict[str, list[Row]]:
     return found
 
 
+BALANCED = "test_balanced_accuracy"
 NEAR_CHANCE = 0.01
 r"""The part of the whole range, or of the error of a constant, by which a method has to be better
 than predicting the same for all nodes; with less it has learned nothing.
@@ -224,14 +225,21 @@ def _doubts(
     means = {aggr: mean for aggr, mean in means.items() if not math.isnan(mean)}
     if not means:
         return []
-    same = (own for label in CONSTANT for own in references.get(label, ()))
-    chance = mean_and_std(scores(same, metric).values())[0]
+    same = [own for label in CONSTANT for own in references.get(label, ())]
+    # Any single answer has the same balanced accuracy, but not the same accuracy.
+    measure = BALANCED if scale.metric == "accuracy" and _all_have(rows, BALANCED) else metric
+    chance = mean_and_std(scores(same, measure).values())[0]
     least = NEAR_CHANCE * ((100 if scale.percent else 1) if higher_is_better else chance)
-    stuck = [a for a, mean in means.items() if sign * (mean - chance) < least]
+    stuck = [
+        aggr
+        for aggr in means
+        if sign * (mean_and_std(scores(rows[aggr], measure).values())[0] - chance) < least
+    ]
     if stuck:
-        what = "frequencies of the classes" if scale.percent else "mean of the training targets"
+        what = "a single answer for all nodes does" if scale.percent else "the mean of the targets"
+        which = "balanced accuracy " if measure == BALANCED else ""
         found.append(
-            f"{_joined(stuck)} did not learn more than the {what} ({scale.score(chance)})."
+            f"{_joined(stuck)} did not learn more than {what} ({which}{scale.score(chance)})."
         )
     constant = mean_and_std(
         row.metrics["test_majority"]
@@ -263,6 +271,11 @@ def _doubts(
             reason = "without the graph" if label in WITHOUT_GRAPH else "without features"
             found.append(f"{label}, {reason}, is better than all of them ({text} {scale.points}).")
     return found
+
+
+def _all_have(rows: Mapping[str, Sequence[Row]], metric: str) -> bool:
+    every = [row for own in rows.values() for row in own if row.status == "ok"]
+    return all(metric in row.metrics for row in every)
 
 
 def _is_unfinished(rows: Sequence[Row]) -> bool:
