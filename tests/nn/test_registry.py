@@ -177,7 +177,7 @@ def test_cat_learns_embeddings_of_one_graph_or_fits_them(graph, x):
         ({"backbone": "gcm"}, "unknown backbone 'gcm'.*'gcn', 'masked_gcn', 'gat', 'cat'"),
         (
             {"aggr": "median"},
-            "unknown aggregator 'median'.*'linear', 'lp', 'poly', 'softmax', 'max'",
+            "unknown aggregator 'median'.*'linear', 'lp', 'poly', 'softmax', 'spread', 'max'",
         ),
         ({"backbone": "gat", "hidden": 20, "heads": 8}, "multiple of 'heads'.*hidden=64"),
         ({"heads": 4}, "'gcn' has no heads"),

@@ -24,7 +24,7 @@ BENCHMARK = {
     "endless": ({"labels": np.array([np.inf, 1, 0, 1])}, "must be finite numbers"),
     "an endless target": ({"labels": np.array([0.5, np.inf, 0, 1])}, "target of node 'bob' is not"),
     "one target": ({"labels": np.array([0.5, 0.5, np.nan, 0.5])}, "the one number 0.5"),
-    "objects": ({"labels": np.array([[1], [1, 2], 3, 4], object)}, "np.asarray.values.tolist"),
+    "objects": ({"labels": np.array([[1], [1, 2], 3, 4], object)}, "np.array.values.tolist"),
     "three": ({"labels": np.full((4, 2), 3)}, r"must be 0 or 1 \(got 3 at \[0, 0\]\)"),
     "one class": ({"labels": np.zeros(4, int)}, "one class 'cat'"),
     "twice the same name": ({"node_names": np.array(["a"] * 4)}, "a different identifier"),
