@@ -93,9 +93,9 @@ def test_a_page_that_cannot_be_written_is_a_clear_error(tmp_path):
         write_report(tmp_path, tmp_path / "file" / "report.html")
 
 
-def test_the_caveat_is_for_random_splits(tmp_path):
+def test_the_caveat_is_for_several_splits(tmp_path):
     fill(tmp_path / "random")
-    assert shown(tmp_path / "random")["caveat"].startswith("Random splits")
+    assert shown(tmp_path / "random")["caveat"].startswith("Splits of one graph")
     for seed in range(2):
         made = run(seed, "none", seed, split_hash="one", seed=seed)
         Store(tmp_path / "one").add(Result(made, {}))

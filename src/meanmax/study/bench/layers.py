@@ -70,7 +70,7 @@ class EpochData:
 
 
 HIDDEN, HEADS, DROPOUT = 64, 8, 0.5
-AGGREGATIONS = ("none", *AGGREGATORS)
+AGGREGATIONS = ("none", *(aggr for aggr in AGGREGATORS if aggr != "spread"))  # a softmax
 GEN_SOFTMAX, GEN_POWER = "pyg-gen-softmax", "pyg-gen-powermean"
 PYG_GAT, PYG_GCN = "pyg-gat", "pyg-gcn"
 Epoch = Callable[[], object]
