@@ -74,6 +74,16 @@ def test_the_default_metric_follows_from_training_and_validation_labels():
     assert torch.bincount(RARE.y).tolist() == [7, 6]
 
 
+def test_a_rare_class_is_seen_where_splits_take_as_many_nodes_of_each():
+    y = [int(i % 20 == 0) for i in range(1200)]
+    data = replace(dataset(y, [0, 1], [2, 3]), split=None)
+    balanced = replace(plan(), scheme="balanced")
+    split = balanced.tasks(data)[0].split
+    assert torch.bincount(data.y[split.train]).tolist() == [20, 18]
+    for pool in (False, True):
+        assert metric_of(data, replace(balanced, pool=pool), None) == "roc_auc"
+
+
 def test_a_given_metric_wins_and_has_to_fit(tmp_path):
     assert metric_of(RARE, plan(), "accuracy") == "accuracy"
     assert metric_of(RARE, plan(metric="macro_f1"), None) == "macro_f1"

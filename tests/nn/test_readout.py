@@ -44,7 +44,7 @@ def by_hand(name, z, theta, weight=None):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", LEARNED)
 def test_every_graph_is_summarised_on_its_own(name, weighted, backend):
-    x, weight = features(), torch.rand(len(BATCH), dtype=torch.float64) if weighted else None
+    x, weight = features(), features(seed=2)[:, 0].abs() if weighted else None
     module = Readout(name, start=1.75).double()
     with use_backend(backend):
         out = module(x, BATCH, weight=weight)
@@ -102,7 +102,7 @@ def test_a_graph_does_not_depend_on_others_in_the_batch(name):
 @pytest.mark.parametrize("name", LEARNED)
 def test_gradients(name, options):
     module = Readout(name, channels=3, start=1.3, **options).double()
-    weight = torch.rand(len(BATCH), dtype=torch.float64) + 0.5
+    weight = features(seed=2)[:, 0].abs() + 0.5
 
     def run(x, weight, raw):
         return torch.func.functional_call(module, {"0.raw": raw}, (x, BATCH), {"weight": weight})

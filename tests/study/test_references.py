@@ -320,3 +320,11 @@ def test_cora():
     assert 0.25 < found["majority"] < 0.35
     assert 0.5 < found["logistic"] < 0.65
     assert 0.65 < found["label-propagation"] < 0.8
+
+
+def test_ties_of_training_nodes_are_broken_outside_of_the_test_set():
+    y = torch.tensor([0, 1, 2] * 2 + [2] * 6 + [0] * 30)
+    edges = torch.zeros(2, 0, dtype=torch.int64)
+    data = Dataset("made", torch.ones(42, 1), y, edges, class_names=("a", "b", "c"))
+    split = Split(torch.arange(3), torch.arange(3, 6), torch.arange(12, 42), "given")
+    assert run("majority", data, split).scores.argmax(1).unique().tolist() == [2]

@@ -3,6 +3,7 @@ r"""Readouts: one vector for each graph of a batch, from the features of its nod
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias, final
 
 import torch
@@ -136,14 +137,11 @@ class Readout(Aggregation):  # type: ignore[misc]
                 f"'weight' must hold one number for each of {len(x)} nodes (got "
                 f"{list(weight.shape)})"
             )
-        nodes = _grouped(x, index, ptr, dim_size)
-        if nodes.order is not None:
-            x = x.index_select(0, nodes.order)
-            weight = None if weight is None else weight.index_select(0, nodes.order)
-        if nodes.graph.num_dst == 0 or x.numel() == 0:
+        x, graph, weight = _grouped(x, index, ptr, dim_size, weight)
+        if graph.num_dst == 0 or x.numel() == 0:
             width = len(self.names) * x.size(1)
-            return x.new_zeros(nodes.graph.num_dst, width) + x.sum()
-        outs = [rule(x, nodes.graph, edge_weight=weight) for rule in self._rules()]
+            return x.new_zeros(graph.num_dst, width) + x.sum()
+        outs = [rule(x, graph, edge_weight=weight) for rule in self._rules()]
         return outs[0] if len(outs) == 1 else torch.cat(outs, dim=1)
 
     def __call__(self, x: Tensor, index: Any = None, *args: Any, **options: Any) -> Tensor:
@@ -171,13 +169,9 @@ class Readout(Aggregation):  # type: ignore[misc]
         r"""Where between mean (0) and max (1) each learnable aggregator stands, per channel; see
         :func:`meanmax.maxness`.
         """
-        nodes = _grouped(x, index, None, None)
-        if nodes.order is not None:
-            x = x.index_select(0, nodes.order)
-            weight = None if weight is None else weight.index_select(0, nodes.order)
+        x, graph, weight = _grouped(x, index, None, None, weight)
         return {
-            str(place): module.maxness(x, nodes.graph, weight)
-            for place, module in self._aggregators()
+            str(place): module.maxness(x, graph, weight) for place, module in self._aggregators()
         }
 
     def reset_parameters(self) -> None:
@@ -233,12 +227,19 @@ def readout(
 
 
 class _Nodes(NamedTuple):
-    graph: Graph  # from each node to its graph
-    order: Tensor | None  # of nodes by graph; None if they are sorted
+    r"""Nodes sorted by graph, and the edges from each to its graph."""
+
+    x: Tensor
+    graph: Graph
+    weight: Tensor | None
 
 
 def _grouped(
-    x: Tensor, index: Tensor | Graph | None, ptr: Tensor | None, size: int | None
+    x: Tensor,
+    index: Tensor | Graph | None,
+    ptr: Tensor | None,
+    size: int | None,
+    weight: Tensor | None,
 ) -> _Nodes:
     if isinstance(index, Graph):
         if ptr is not None or size not in (None, index.num_graphs):
@@ -250,13 +251,12 @@ def _grouped(
             raise ValueError(
                 f"'index' must be a batch of whole graphs with {len(x)} nodes (got {index!r})"
             )
-        whole = index
-        make = lambda: Graph(group_nodes(whole.dst_ptr, whole.num_dst))  # noqa: E731
-        return _Nodes(whole.cached("readout", make), None)
+        make = partial(_to_graphs, index.dst_ptr, len(x))
+        return _Nodes(x, index.cached("readout", make), weight)
     if ptr is not None:
-        return _Nodes(Graph(group_nodes(ptr, len(x))), None)
+        return _Nodes(x, _to_graphs(ptr, len(x)), weight)
     if index is None:
-        return _Nodes(Graph(group_nodes(torch.tensor([0, len(x)], device=x.device), len(x))), None)
+        return _Nodes(x, _to_graphs(torch.tensor([0, len(x)], device=x.device), len(x)), weight)
     index = as_index(index, "batch").long()
     if index.dim() != 1 or len(index) != len(x):
         raise ValueError(
@@ -268,12 +268,16 @@ def _grouped(
         raise ValueError(
             f"'batch' must hold numbers of graphs from 0 on{bound} (got {low} to {high})"
         )
-    order = None
     if len(index) and bool((index[1:] < index[:-1]).any()):
         order = index.argsort(stable=True)
-        index = index[order]
+        index, x = index[order], x.index_select(0, order)
+        weight = None if weight is None else weight.index_select(0, order)
     starts = pointer(index, high + 1 if size is None else size)
-    return _Nodes(Graph(group_nodes(starts, len(x))), order)
+    return _Nodes(x, _to_graphs(starts, len(x)), weight)
+
+
+def _to_graphs(ptr: Tensor, size: int) -> Graph:
+    return Graph(group_nodes(ptr, size))
 
 
 def _made(name: str, channels: int | None, options: dict[str, Any]) -> LearnableAggregation:

@@ -450,3 +450,10 @@ def test_a_method_without_a_successful_trial_is_an_error(tmp_path):
     result = run("--data", "karate", "--out", tmp_path, *words)
     assert result.exit_code == 1
     assert "no trial of gcn+none, gcn+lp, mlp+none succeeded" in one_line(result)
+
+
+@pytest.mark.parametrize("option", ["--references", "--no-references"])
+def test_references_are_those_of_a_search(tmp_path, option):
+    result = run("--data", "karate", "--settings", "default", option, "--out", tmp_path)
+    assert result.exit_code == 2 and "--references" in one_line(result)
+    assert not list(tmp_path.iterdir())

@@ -196,3 +196,13 @@ def test_fewer_trials_reach_later_rounds():
     assert [survivors(27, rung) for rung in range(3)] == [27, 9, 3]
     limits = [limit for limit, _ in RUNGS]
     assert limits == sorted(limits)
+
+
+@pytest.mark.parametrize(
+    ("fact", "value"), [("aggr", "lpp"), ("backbone", "gnc"), ("metric", "auc")]
+)
+def test_a_rule_for_what_does_not_exist_is_refused(tmp_path, fact, value):
+    rule = f'[[rule]]\nwhen = {{ {fact} = ["{value}"] }}\nlr = [0.1]\n'
+    path = space_file(tmp_path, f"{SMALL}\n{rule}")
+    with pytest.raises(SettingsError, match=f"space.toml.*rule for {fact} '{value}'"):
+        read_space(path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from meanmax.study.stats.cells import Selected
@@ -154,3 +156,28 @@ def test_the_comparison_for_json_has_references_and_doubts():
     facts = judged(GOOD, {**BESIDE, "mlp": 90.0}).as_dict()
     assert [line["aggr"] for line in facts["references"]][-1] == "MLP"
     assert len(facts["doubts"]) == 1 and facts["verdict"].startswith("Not conclusive: MLP")
+
+
+def test_chance_is_measured_by_balanced_accuracy_where_rows_have_it():
+    """A method that answers one class for all nodes is above a majority class of few nodes."""
+
+    def balanced(listed, value):
+        return [
+            replace(one, metrics={**one.metrics, "test_balanced_accuracy": value}) for one in listed
+        ]
+
+    methods = {"none": balanced(rows("none", 60.0), 50.4), "lp": balanced(rows("lp", 85.0), 80.0)}
+    own = [one for listed in methods.values() for one in listed]
+    beside = {"majority class": balanced(rows("none", 5.0, "majority"), 50.0)}
+    found = compare(Selected(own, []), "gcn", ["none", "lp"], data="cora", references=beside)
+    assert found.doubts == [
+        "none did not learn more than a single answer for all nodes does (balanced accuracy 50.0)."
+    ]
+
+
+def test_runs_that_are_cut_short_are_told_without_references():
+    late = {"settings": {"epochs": 40}, "epochs": 40, "best_epoch": 39}
+    own = [*rows("none", 70.0, **late), *rows("lp", 80.0, **late)]
+    found = compare(Selected(own, []), "gcn", ["none", "lp"], data="cora", references={})
+    (doubt,) = found.doubts
+    assert doubt.startswith("none and lp were still improving at the last epoch")
