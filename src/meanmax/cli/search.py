@@ -327,20 +327,25 @@ def _announce(
         text += "; the first round is stored"
     else:
         with suppress(TrainingError):  # which the trials report
-            seconds = [_epoch_seconds(runs, dataset, method) for method in runs.methods]
+            # Each method with another of its trials, which differ in depth and width.
+            seconds = [
+                _epoch_seconds(runs, dataset, method, number)
+                for number, method in enumerate(runs.methods)
+            ]
             jobs = workers.jobs or max(1, (os.cpu_count() or 1) // workers.threads)
             expected = STOPPED_EARLY * epochs * sum(seconds) / methods / jobs
             text += f", about {clock(expected)} if nothing is stored"
     click.echo(f"{text}.", err=True)
 
 
-def _epoch_seconds(runs: SearchRuns, dataset: Dataset, method: Method) -> float:
+def _epoch_seconds(runs: SearchRuns, dataset: Dataset, method: Method, number: int) -> float:
     from meanmax.study.runs.machine import num_threads
     from meanmax.train import Settings
     from meanmax.train.fit import GraphData, fit
 
     task = next(iter(runs.bare[method.name].values()))
-    trial = method.search.trials(method.aggr)[0]
+    trials = method.search.trials(method.aggr)
+    trial = trials[number % len(trials)]
     seconds = []
     with num_threads(1):
         for epochs in (1, 3):  # the first one compiles

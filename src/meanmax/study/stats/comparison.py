@@ -266,10 +266,16 @@ def _doubts(
         pair = _paired(
             tuple(sign * ours[s] for s in shared), tuple(sign * theirs[s] for s in shared)
         )
+        (text,) = scale.signed(-pair.difference)
+        without_graph = label in WITHOUT_GRAPH
         if pair.high < 0 or (math.isnan(pair.high) and pair.difference < 0):
-            (text,) = scale.signed(-pair.difference)
-            reason = "without the graph" if label in WITHOUT_GRAPH else "without features"
+            reason = "without the graph" if without_graph else "without features"
             found.append(f"{label}, {reason}, is better than all of them ({text} {scale.points}).")
+        elif without_graph and (pair.low <= 0 or pair.difference == 0):
+            found.append(
+                f"The graph does not clearly help: {label}, without it, is level with {best} "
+                f"({text} {scale.points})."
+            )
     return found
 
 
