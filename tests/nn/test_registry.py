@@ -193,7 +193,7 @@ def test_cat_learns_embeddings_of_one_graph_or_fits_them(graph, x):
         ({"layer_options": {"width": 2}}, "'layer_options' has no 'width'"),
         ({"layer_options": {"pool": True}}, "'pool' belongs to backbone 'sage'"),
         ({"aggr": "max", "aggr_options": {"start": 2}}, "no effect with aggr='max'"),
-        ({"aggr_options": {"speed": 2}}, "'aggr_options' does not fit LpAggregation"),
+        ({"aggr_options": {"speed": 2}}, "the options do not fit LpAggregation"),
     ],
 )
 def test_errors_say_what_to_do(arguments, message):

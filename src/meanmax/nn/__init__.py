@@ -6,6 +6,7 @@ from meanmax.nn.cat import CATConv, StructuralEmbedding, fit_structure, structur
 from meanmax.nn.gat import GATConv
 from meanmax.nn.gcn import GCNConv
 from meanmax.nn.gin import GINConv
+from meanmax.nn.graph_model import GraphModel
 from meanmax.nn.linear import Linear
 from meanmax.nn.masked_gcn import MaskedGCNConv
 from meanmax.nn.mlp import DenseLayer
@@ -22,6 +23,7 @@ __all__ = [
     "GATConv",
     "GCNConv",
     "GINConv",
+    "GraphModel",
     "LayerOptions",
     "Linear",
     "MaskedGCNConv",

@@ -2,7 +2,9 @@ r"""What the layers share: how they are called, how they aggregate, and the name
 
 from __future__ import annotations
 
+import copy
 import operator
+from collections.abc import Mapping
 from numbers import Real
 from typing import Any, Literal, TypeAlias, final, get_args
 
@@ -16,7 +18,7 @@ from meanmax.aggr import AGGREGATIONS
 from meanmax.aggr.base import LearnableAggregation
 from meanmax.aggr.maxness import maxness
 from meanmax.graph import Graph, SparseFeatures
-from meanmax.names import LEARNED, aggregator_name
+from meanmax.names import LEARNED, STORED_OPTION_NAMES, aggregator_name
 from meanmax.nn.linear import Features, LazyParameters, Linear, as_dense
 from meanmax.ops.library import from_edge_index, traced
 from meanmax.ops.spec import Form, check_choice
@@ -26,6 +28,66 @@ Pair: TypeAlias = tuple[Features, Features | None]
 Channels: TypeAlias = int | tuple[int, int]  # of all nodes, or of sources and of targets
 
 Aggr: TypeAlias = str | LearnableAggregation | None  # a name is one of meanmax.names
+
+
+def make_aggregator(
+    aggr: Aggr, options: Mapping[str, Any], heads: int | None, channels: int, form: Form
+) -> Aggr:
+    r"""The aggregator of one layer of a model: a copy of an object, or one made by name."""
+    if isinstance(aggr, LearnableAggregation):
+        if options:
+            raise ValueError(
+                f"'aggr_options' is for aggregators given by name (got {dict(options)} with an "
+                f"object): pass them to {type(aggr).__name__} itself"
+            )
+        found = {"layer": 1, "head": heads or 1, "channel": channels}[aggr.per]
+        count = aggr.raw.numel()
+        if aggr.per != "layer" and count not in (found, channels // (heads or 1)):
+            raise ValueError(
+                f"the aggregator has {count} parameters, one per {aggr.per}, but a layer has "
+                f"{found}: give it by name with aggr_options={{'per': {aggr.per!r}}}, which fits "
+                f"every layer"
+            )
+        return copy.deepcopy(aggr)
+    name = aggregator_name(aggr)
+    if name not in LEARNED:
+        if options:
+            raise ValueError(
+                f"'aggr_options' has no effect with aggr={aggr!r} (got {dict(options)}): leave it "
+                f"out, or choose one of {', '.join(repr(name) for name in LEARNED)}"
+            )
+        return "max" if name == "max" else None
+    return aggregator_of(name, options, heads, channels, form)
+
+
+def aggregator_of(
+    name: str, options: Mapping[str, Any], heads: int | None, channels: int | None, form: Form
+) -> LearnableAggregation:
+    r"""A learnable aggregator by its name, with one parameter, or one for each of the heads."""
+    arguments = {STORED_OPTION_NAMES.get(key, key): value for key, value in options.items()}
+    start = [arguments.pop("start")] if "start" in arguments else []  # its first argument
+    if "form" in LEARNED[name] and arguments.get("beta") is None:
+        arguments.setdefault("form", form)
+    per = arguments.setdefault("per", "layer" if heads is None else "head")
+    if name == "spread":
+        per = arguments["per"] = "channel"
+    if per == "head" and heads is None:
+        arguments["per"] = "layer"
+    elif per == "head":
+        arguments["heads"] = heads
+    elif per == "channel":
+        if channels is None:
+            raise ValueError(
+                f"aggr={name!r} needs the number of channels for a parameter of each: pass channels= "
+                f"to a readout, meanmax.{AGGREGATIONS[name].__name__}(channels=...) to a layer, or "
+                f"use meanmax.build_model"
+            )
+        arguments["channels"] = channels
+    try:
+        return AGGREGATIONS[name](*start, **arguments)
+    except TypeError as error:
+        kind = AGGREGATIONS[name].__name__
+        raise ValueError(f"the options do not fit {kind}: {error}") from None
 
 
 @final
@@ -44,15 +106,7 @@ class LayerAggregation(Module):
         name = aggregator_name(aggr)
         self.is_max = name == "max"
         if name in LEARNED:
-            options: dict[str, Any] = {} if heads is None else {"per": "head", "heads": heads}
-            if "form" in LEARNED[name]:
-                options["form"] = form
-            if name == "spread":
-                raise ValueError(
-                    "aggr='spread' has a parameter for each channel: pass "
-                    "meanmax.SpreadAggregation(channels=...), or use meanmax.build_model"
-                )
-            self.learned = AGGREGATIONS[name](**options)
+            self.learned = aggregator_of(name, {}, heads, None, form)
 
     @property
     def is_linear(self) -> bool:

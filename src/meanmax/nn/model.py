@@ -107,7 +107,13 @@ class LayerStack(Module):
 
     def hidden(self, x: Features, graph: Graph, *, structure: Tensor | None = None) -> list[Tensor]:
         r"""The output of each hidden layer, :obj:`[num_nodes, hidden]`; see :meth:`forward`."""
-        return self._run(x, graph, structure)[:-1]
+        return self.outputs(x, graph, structure=structure)[:-1]
+
+    def outputs(
+        self, x: Features, graph: GraphInput, *, structure: Tensor | None = None
+    ) -> list[Tensor]:
+        r"""The output of every layer, after norm and activation; see :meth:`forward`."""
+        return self._run(x, graph, structure)
 
     @torch.no_grad()
     def embed(self, x: Features, graph: GraphInput, *, structure: Tensor | None = None) -> Tensor:
@@ -146,12 +152,14 @@ class NodeModel(LayerStack):
         H^{(k)} = \sigma \big( \mathrm{norm}( \mathrm{layer}_k(\mathrm{dropout}(H^{(k-1)})) +
         \mathrm{skip}_k(H^{(k-1)}) ) \big)
 
-    where the last layer has neither norm nor activation.
+    where the last layer has neither norm nor activation, unless it has a norm of its own in
+    :obj:`norms`.
 
     Args:
         layers (sequence): The layers.
         skips (sequence): The skip connection of each layer, or :obj:`None`.
-        norms (sequence): The norm after each hidden layer, or :obj:`None`.
+        norms (sequence): The norm after each hidden layer, or :obj:`None`; with one more, the
+            last layer is followed by norm and activation too.
         activation (str): The activation of hidden layers.
         dropout (float): Dropout of each layer's input.
         drops_input (bool): Whether layers apply it themselves.
@@ -334,8 +342,8 @@ class NodeModel(LayerStack):
         return out + skipped
 
     def activate(self, index: int, out: Tensor) -> Tensor:
-        r"""Norm and activation of a hidden layer; the last layer has neither."""
-        if index == len(self.layers) - 1:
+        r"""Norm and activation of a hidden layer; the output layer has neither."""
+        if index == len(self.norms):
             return out
         return ACTIVATIONS[self.activation](self.norms[index](out))
 

@@ -16,7 +16,8 @@ from meanmax.aggr import AGGREGATIONS, LearnableAggregation
 from meanmax.graph import Graph
 from meanmax.graph.build import group_nodes, pointer
 from meanmax.graph.checks import as_index
-from meanmax.names import AGGREGATOR_ALIASES, LEARNED, STORED_OPTION_NAMES
+from meanmax.names import AGGREGATOR_ALIASES, LEARNED
+from meanmax.nn.conv import aggregator_of
 
 
 def _minimum(x: Tensor, graph: Graph, *, edge_weight: Tensor | None = None) -> Tensor:
@@ -86,7 +87,7 @@ class Readout(Aggregation):  # type: ignore[misc]
                 self.add_module(str(index), one)
                 name = next((n for n, k in AGGREGATIONS.items() if k is type(one)), "learned")
             elif name in LEARNED:
-                self.add_module(str(index), _made(name, channels, options))
+                self.add_module(str(index), aggregator_of(name, options, None, channels, "weighted"))
                 used = True
             elif name not in FIXED:
                 listed = ", ".join(repr(known) for known in (*LEARNED, *FIXED))
@@ -279,14 +280,3 @@ def _grouped(
 def _to_graphs(ptr: Tensor, size: int) -> Graph:
     return Graph(group_nodes(ptr, size))
 
-
-def _made(name: str, channels: int | None, options: dict[str, Any]) -> LearnableAggregation:
-    arguments = {STORED_OPTION_NAMES.get(key, key): value for key, value in options.items()}
-    start = [arguments.pop("start")] if "start" in arguments else []
-    if arguments.get("per") == "channel" or name == "spread":
-        if channels is None:
-            raise ValueError(
-                f"a parameter for each channel of {name!r} needs their number: pass channels="
-            )
-        arguments["channels"] = channels
-    return AGGREGATIONS[name](*start, **arguments)

@@ -2,29 +2,31 @@ r"""Models by name: the backbones, their options and aggregators, and :func:`bui
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args, overload
 
 from torch.nn import BatchNorm1d, LayerNorm, Module, ReLU, Sequential
 
-from meanmax.aggr import AGGREGATIONS, LearnableAggregation
-from meanmax.names import LEARNED, STORED_OPTION_NAMES, WITHOUT_AGGREGATOR, aggregator_name
+from meanmax.aggr import LearnableAggregation
+from meanmax.names import WITHOUT_AGGREGATOR, aggregator_name
 from meanmax.nn.cat import CATConv, Conjunction, StructuralEmbedding
-from meanmax.nn.conv import Aggr, Order, check_positive, check_rate
+from meanmax.nn.conv import Aggr, Order, check_positive, check_rate, make_aggregator
 from meanmax.nn.gat import GATConv
 from meanmax.nn.gcn import GCNConv
 from meanmax.nn.gin import GINConv
+from meanmax.nn.graph_model import GraphModel, Jump, make_readout
 from meanmax.nn.linear import Linear
 from meanmax.nn.masked_gcn import MaskedGCNConv
 from meanmax.nn.mlp import DenseLayer
 from meanmax.nn.model import ACTIVATIONS, Activation, NodeModel, Shortcut
+from meanmax.nn.readout import Readout, ReadoutAggr
 from meanmax.nn.sage import SAGEConv
 from meanmax.ops.spec import Form, check_choice
 
-Nonlinear: TypeAlias = Literal["first", "all", "hidden"]
+Nonlinear: TypeAlias = Literal["first", "all", "hidden", "readout"]
+Level: TypeAlias = Literal["node", "graph"]
 Skip: TypeAlias = Literal["linear", "residual"] | None
 Norm: TypeAlias = Literal["batch", "layer"] | None
 
@@ -133,53 +135,7 @@ def nest_layer_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**nested, "layer_options": {**nested.get("layer_options", {}), **layer}}
 
 
-def make_aggregator(
-    aggr: Aggr, options: Mapping[str, Any], heads: int | None, channels: int, form: Form
-) -> Aggr:
-    r"""The aggregator of one layer."""
-    if isinstance(aggr, LearnableAggregation):
-        if options:
-            raise ValueError(
-                f"'aggr_options' is for aggregators given by name (got {dict(options)} with an "
-                f"object): pass them to {type(aggr).__name__} itself"
-            )
-        found = {"layer": 1, "head": heads or 1, "channel": channels}[aggr.per]
-        count = aggr.raw.numel()
-        if aggr.per != "layer" and count not in (found, channels // (heads or 1)):
-            raise ValueError(
-                f"the aggregator has {count} parameters, one per {aggr.per}, but a layer has "
-                f"{found}: give it by name with aggr_options={{'per': {aggr.per!r}}}, which fits "
-                f"every layer"
-            )
-        return copy.deepcopy(aggr)
-    name = aggregator_name(aggr)
-    if name not in LEARNED:
-        if options:
-            raise ValueError(
-                f"'aggr_options' has no effect with aggr={aggr!r} (got {dict(options)}): leave it "
-                f"out, or choose one of {', '.join(repr(name) for name in LEARNED)}"
-            )
-        return "max" if name == "max" else None
-    kind = AGGREGATIONS[name]
-    arguments = {STORED_OPTION_NAMES.get(key, key): value for key, value in options.items()}
-    start = [arguments.pop("start")] if "start" in arguments else []  # its first argument
-    if "form" in LEARNED[name]:
-        arguments.setdefault("form", form)
-    per = arguments.setdefault("per", "layer" if heads is None else "head")
-    if name == "spread":
-        per = arguments["per"] = "channel"
-    if per == "head" and heads is None:
-        arguments["per"] = "layer"
-    elif per == "head":
-        arguments["heads"] = heads
-    elif per == "channel":
-        arguments["channels"] = channels
-    try:
-        return kind(*start, **arguments)
-    except TypeError as error:
-        raise ValueError(f"'aggr_options' does not fit {kind.__name__}: {error}") from None
-
-
+@overload
 def build_model(
     backbone: str,
     aggr: str | LearnableAggregation | None,
@@ -190,14 +146,44 @@ def build_model(
     heads: int | None = None,
     dropout: float = 0.5,
     *,
-    nonlinear: Nonlinear = "first",
+    task: Literal["node"] = "node",
+    **options: Any,
+) -> NodeModel: ...
+@overload
+def build_model(
+    backbone: str,
+    aggr: str | LearnableAggregation | None,
+    in_channels: int,
+    hidden: int,
+    out_channels: int,
+    layers: int = 2,
+    heads: int | None = None,
+    dropout: float = 0.5,
+    *,
+    task: Literal["graph"],
+    **options: Any,
+) -> GraphModel: ...
+def build_model(
+    backbone: str,
+    aggr: str | LearnableAggregation | None,
+    in_channels: int,
+    hidden: int,
+    out_channels: int,
+    layers: int = 2,
+    heads: int | None = None,
+    dropout: float = 0.5,
+    *,
+    task: Level = "node",
+    nonlinear: Nonlinear | None = None,
     skip: Skip = None,
     norm: Norm = None,
     activation: Activation | None = None,
+    readout: ReadoutAggr | Sequence[ReadoutAggr] | Readout | None = None,
+    jump: Jump = None,
     aggr_options: Mapping[str, Any] | None = None,
     layer_options: Mapping[str, Any] | None = None,
-) -> NodeModel:
-    r"""Builds a model that gives every node an output.
+) -> NodeModel | GraphModel:
+    r"""Builds a model that gives every node an output, or every graph of a batch.
 
     Args:
         backbone (str): :obj:`"gcn"`, :obj:`"masked_gcn"`, :obj:`"gat"`, :obj:`"cat"`,
@@ -215,9 +201,13 @@ def build_model(
             (default: :obj:`8` there)
         dropout (float, optional): Dropout of each layer's input and of attention.
             (default: :obj:`0.5`)
+        task (str, optional): :obj:`"node"` or :obj:`"graph"`, for one output for each node or
+            for each graph. (default: :obj:`"node"`)
         nonlinear (str, optional): Which layers get :obj:`aggr`: the :obj:`"first"`, :obj:`"all"`,
-            or all :obj:`"hidden"` ones. The others keep the linear aggregation.
-            (default: :obj:`"first"`)
+            or all :obj:`"hidden"` ones. The others keep the linear aggregation. The readout of
+            graphs counts as the last layer: :obj:`"all"` includes it, :obj:`"hidden"` does not, and
+            :obj:`"readout"` is the readout alone. (default: :obj:`"first"` for nodes,
+            :obj:`"all"` for graphs)
         skip (str, optional): What is added to each layer's output: a :obj:`"linear"` map of its
             input, or the :obj:`"residual"`, the input itself where widths allow and a linear map
             of it elsewhere. (default: :obj:`None`)
@@ -225,6 +215,12 @@ def build_model(
             (default: :obj:`None`)
         activation (str, optional): :obj:`"relu"`, :obj:`"elu"` or :obj:`"none"`.
             (default: the backbone's own: ELU for attention, else ReLU)
+        readout (str, sequence or Readout, optional): For graphs: :obj:`"mean"` or :obj:`"sum"`
+            over nodes, in whose place :obj:`aggr` stands if :obj:`nonlinear` says so, beginning
+            there; or any other readout of :class:`~meanmax.nn.Readout`, as it is.
+            (default: :obj:`"mean"`)
+        jump (str, optional): For graphs: :obj:`"cat"` to read out the outputs of all layers side
+            by side (jumping knowledge). (default: :obj:`None`, the last layer)
         aggr_options (mapping, optional): Further arguments of an aggregator given by name, such
             as :obj:`{"start": 1.05, "reparam": "softplus", "per": "channel"}`.
             (default: :obj:`None`)
@@ -235,6 +231,9 @@ def build_model(
     Example:
         >>> build_model("gcn", "softmax", 1433, 64, 7).learned()
         {'layers.0.gamma': tensor(1.)}
+        >>> model = build_model("sage", "softmax", 3, 16, 6, layers=1, task="graph")
+        >>> model.learned()
+        {'layers.0.gamma': tensor(1.), 'readout.gamma': tensor(1.)}
     """
     family = find_backbone(backbone)
     name = None if isinstance(aggr, LearnableAggregation) else aggregator_name(aggr)
@@ -247,6 +246,10 @@ def build_model(
     options = make_layer_options(backbone, layer_options or {})
     check_positive(in_channels=in_channels, hidden=hidden, out_channels=out_channels)
     check_positive(layers=layers, out_heads=options.out_heads)
+    check_choice("task", task, get_args(Level))
+    of_graphs = task == "graph"
+    _check_level(backbone, of_graphs, nonlinear=nonlinear, readout=readout, jump=jump)
+    nonlinear = nonlinear or ("all" if of_graphs else "first")
     check_choice("nonlinear", nonlinear, get_args(Nonlinear))
     check_choice("skip", skip, ("linear", "residual", None))  # type: ignore[arg-type]
     check_choice("norm", norm, ("batch", "layer", None))  # type: ignore[arg-type]
@@ -260,13 +263,18 @@ def build_model(
     structure = None
     if options.num_nodes is not None:
         structure = StructuralEmbedding(options.num_nodes, out_channels)
-    widths = [in_channels, *[hidden] * (layers - 1), out_channels]
+    widths = [in_channels, *[hidden] * (layers - 1), hidden if of_graphs else out_channels]
     built = []
     for index, (before, width) in enumerate(pairwise(widths)):
-        is_last = index == layers - 1
+        is_last = index == layers - 1 and not of_graphs
         count = options.out_heads if is_last else heads
         own: Aggr = None
-        if nonlinear == "all" or index == 0 or (nonlinear == "hidden" and not is_last):
+        if {
+            "first": index == 0,
+            "all": True,
+            "hidden": index == 0 or not is_last,
+            "readout": False,
+        }[nonlinear]:
             channels = before if order == "aggregate-first" else width
             channels *= count if is_last and family.heads else 1
             per_head = count if family.heads else None
@@ -275,10 +283,10 @@ def build_model(
         known |= {"aggr": own, "dropout": rate, "order": order}
         arguments = {name: known[name] for name in family.takes}
         built.append(family.layer(before, width if is_last else width // heads, **arguments))
-    return NodeModel(
+    model = NodeModel(
         built,
         skips=[_skip(skip, *sizes) for sizes in pairwise(widths)],
-        norms=[_norm(norm, hidden) for _ in range(layers - 1)],
+        norms=[_norm(norm, hidden) for _ in range(layers if of_graphs else layers - 1)],
         activation=activation,
         dropout=rate,
         drops_input=family.drops_input,
@@ -286,6 +294,26 @@ def build_model(
         structure_channels=out_channels,
         structure_weight=options.structure_weight,
     )
+    if not of_graphs:
+        return model
+    check_choice("jump", jump, ("cat", None))  # type: ignore[arg-type]
+    read = hidden * (layers if jump else 1)
+    own = aggr if nonlinear in ("all", "readout") else None
+    summary = make_readout(readout or "mean", own, aggr_options or {}, read)
+    return GraphModel(model, summary, hidden, out_channels, jump)
+
+
+def _check_level(backbone: str, of_graphs: bool, **given: Any) -> None:
+    if of_graphs and backbone == "cat":
+        raise ValueError(
+            "backbone 'cat' learns an embedding of the nodes of one graph, which the graphs of a "
+            "collection do not share: use 'gat' for task='graph'"
+        )
+    own = {"nonlinear": ("readout",), "readout": None, "jump": None}
+    for name, values in own.items():
+        value = given[name]
+        if not of_graphs and (value in values if values else value is not None):
+            raise ValueError(f"{name}={value!r} is for task='graph': leave it out, or give that")
 
 
 def check_heads(backbone: str, heads: int | None, hidden: int, layers: int) -> int:
