@@ -78,9 +78,9 @@ def aggregator_of(
     elif per == "channel":
         if channels is None:
             raise ValueError(
-                f"aggr={name!r} needs the number of channels for a parameter of each: pass channels= "
-                f"to a readout, meanmax.{AGGREGATIONS[name].__name__}(channels=...) to a layer, or "
-                f"use meanmax.build_model"
+                f"aggr={name!r} needs the number of channels for a parameter of each: pass "
+                f"channels= to a readout, meanmax.{AGGREGATIONS[name].__name__}(channels=...) to a "
+                f"layer, or use meanmax.build_model"
             )
         arguments["channels"] = channels
     try:

@@ -57,7 +57,9 @@ class GraphModel(Module):
         self.encoder = encoder
         self.readout = readout
         self.jump = jump
-        self.first = Linear(readout.out_channels(hidden * (len(encoder.layers) if jump else 1)), hidden)
+        self.first = Linear(
+            readout.out_channels(hidden * (len(encoder.layers) if jump else 1)), hidden
+        )
         self.last = Linear(hidden, out_channels)
 
     def forward(self, x: Features, graph: GraphInput, *, structure: Tensor | None = None) -> Tensor:

@@ -87,7 +87,9 @@ class Readout(Aggregation):  # type: ignore[misc]
                 self.add_module(str(index), one)
                 name = next((n for n, k in AGGREGATIONS.items() if k is type(one)), "learned")
             elif name in LEARNED:
-                self.add_module(str(index), aggregator_of(name, options, None, channels, "weighted"))
+                self.add_module(
+                    str(index), aggregator_of(name, options, None, channels, "weighted")
+                )
                 used = True
             elif name not in FIXED:
                 listed = ", ".join(repr(known) for known in (*LEARNED, *FIXED))
@@ -279,4 +281,3 @@ def _grouped(
 
 def _to_graphs(ptr: Tensor, size: int) -> Graph:
     return Graph(group_nodes(ptr, size))
-

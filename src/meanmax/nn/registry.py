@@ -147,7 +147,14 @@ def build_model(
     dropout: float = 0.5,
     *,
     task: Literal["node"] = "node",
-    **options: Any,
+    nonlinear: Nonlinear | None = None,
+    skip: Skip = None,
+    norm: Norm = None,
+    activation: Activation | None = None,
+    readout: ReadoutAggr | Sequence[ReadoutAggr] | Readout | None = None,
+    jump: Jump = None,
+    aggr_options: Mapping[str, Any] | None = None,
+    layer_options: Mapping[str, Any] | None = None,
 ) -> NodeModel: ...
 @overload
 def build_model(
@@ -161,7 +168,14 @@ def build_model(
     dropout: float = 0.5,
     *,
     task: Literal["graph"],
-    **options: Any,
+    nonlinear: Nonlinear | None = None,
+    skip: Skip = None,
+    norm: Norm = None,
+    activation: Activation | None = None,
+    readout: ReadoutAggr | Sequence[ReadoutAggr] | Readout | None = None,
+    jump: Jump = None,
+    aggr_options: Mapping[str, Any] | None = None,
+    layer_options: Mapping[str, Any] | None = None,
 ) -> GraphModel: ...
 def build_model(
     backbone: str,

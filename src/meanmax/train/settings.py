@@ -181,7 +181,8 @@ class Settings:
             options["num_nodes"] = num_nodes
         options |= self.extra
         options["aggr_options"] = self.given(AGGREGATOR) | (options.get("aggr_options") or {})
-        return build_model(self.backbone, self.aggr, **nest_layer_options(options))
+        built: Trainable = build_model(self.backbone, self.aggr, **nest_layer_options(options))
+        return built
 
 
 AGGREGATOR = (

@@ -48,7 +48,8 @@ class LargeCase:
         r"""The two layers."""
         torch.manual_seed(self.seed)
         sizes = (features, self.hidden, self.hidden)
-        return build_model(self.backbone, self.aggr, *sizes, nonlinear="all", **options)
+        built: NodeModel = build_model(self.backbone, self.aggr, *sizes, nonlinear="all", **options)
+        return built
 
 
 def run_large(case: LargeCase, what: Literal["inference", "training"]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy, relu
 
 from meanmax.graph import Graph, SparseFeatures
 from meanmax.names import AGGREGATORS
-from meanmax.nn import GATConv, GCNConv, build_model
+from meanmax.nn import GATConv, GCNConv, NodeModel, build_model
 from meanmax.study.bench import BenchSettings, measure
 from meanmax.study.bench.graphs import power_law_graph
 from meanmax.study.bench.measure import Progress, Timing, quotient, run_child, time_in_turns
@@ -102,10 +102,9 @@ def _epoch(model: Module, run: Callable[[], Any], data: EpochData) -> Epoch:
 def _ours(backbone: str, aggr: str, nonlinear: str, sparse: bool, data: EpochData) -> Epoch:
     torch.manual_seed(0)
     shape = data.shape
-    model = build_model(
-        backbone, aggr, shape.features, HIDDEN, shape.classes, dropout=DROPOUT,
-        nonlinear=nonlinear,  # type: ignore[arg-type]
-    )  # fmt: skip
+    sizes = (shape.features, HIDDEN, shape.classes)
+    options: Any = {"dropout": DROPOUT, "nonlinear": nonlinear}
+    model: NodeModel = build_model(backbone, aggr, *sizes, **options)
     x = SparseFeatures.from_dense(data.x) if sparse else data.x
     return _epoch(model, lambda: model(x, data.graph), data)
 
