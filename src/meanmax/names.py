@@ -39,6 +39,7 @@ SPLIT_SCHEMES: Final = {
     "amazon": "20 nodes of each class train, 30 of each validate, the rest tests",
     "balanced": "of each class 20 nodes train and 30 validate, at most 30 % each; the rest tests",
     "random": "60 % of the labelled nodes train, 20 % validate, 20 % test",
+    "folds": "ten-fold cross-validation: a tenth tests, the next validates, the rest trains",
     "inductive": "whole graphs: as released, else 80 % train, 10 % validate, 10 % test",
     "public": "the split that Planetoid published",
     "given": "the split that came with the data",

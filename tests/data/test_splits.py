@@ -334,3 +334,44 @@ def test_pools_that_cannot_be_are_refused(large):
         make_split(large, "balanced", pool=torch.tensor([2000]))
     with pytest.raises(DataError, match="node numbers"):
         make_split(large, "balanced", pool=large.labelled)
+
+
+def collection(classes: list[int]) -> Dataset:
+    """Graphs of two nodes each, with these classes."""
+    return Dataset(
+        "collection",
+        torch.ones(2 * len(classes), 1),
+        torch.tensor(classes),
+        torch.zeros(2, 0, dtype=torch.int64),
+        class_names=tuple(map(str, range(max(classes) + 1))),
+        graph_ptr=torch.arange(0, 2 * len(classes) + 1, 2),
+        level="graph",
+    )
+
+
+def test_folds_test_each_graph_once_and_share_out_each_class() -> None:
+    data = collection([0] * 31 + [1] * 20)
+    splits = [make_split(data, seed=seed) for seed in range(10)]
+    assert torch.cat([split.test for split in splits]).sort().values.tolist() == list(range(51))
+    for split, after in zip(splits, [*splits[1:], splits[0]], strict=True):
+        assert split.val.tolist() == after.test.tolist()
+        parts = torch.cat([split.train, split.val, split.test])
+        assert parts.sort().values.tolist() == list(range(51))
+        assert [int((data.y[split.test] == c).sum()) for c in (0, 1)] in ([3, 2], [4, 2])
+
+
+def test_folds_of_the_next_ten_seeds_are_another_cross_validation() -> None:
+    data = collection([0, 1] * 20)
+    first, again = make_split(data, "folds", 0), make_split(data, "folds", 10)
+    assert first.test.tolist() != again.test.tolist()
+
+
+def test_labels_of_graphs_are_split_by_graph() -> None:
+    data = collection([0, 1] * 4)
+    assert data.num_items == 8 and data.labelled.shape == (8,)
+    with pytest.raises(DataError, match="needs 10 labelled graphs"):
+        make_split(data)
+    with pytest.raises(DataError, match="whole graphs, which every scheme keeps"):
+        make_split(data, "inductive")
+    split = make_split(data, "random")
+    assert max(split.train.max(), split.val.max(), split.test.max()) < 8

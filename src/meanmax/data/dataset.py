@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Split:
-    r"""Disjoint sets of nodes, each sorted, int64."""
+    r"""Disjoint sets of nodes, or of graphs where those have the labels; each sorted, int64."""
 
     train: Tensor
     val: Tensor  # used for model selection
@@ -36,6 +36,8 @@ class Split:
 
 
 UNLABELLED = -1
+Level: TypeAlias = Literal["node", "graph"]
+r"""What has labels: the nodes of a graph, or whole graphs of a collection."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,7 +55,9 @@ class Dataset:
         y (Tensor): One class per node, int64, :obj:`[num_nodes]`, with -1 for a node without
             label; or 0/1 for each of several labels, float32, :obj:`[num_nodes, num_labels]`,
             with NaN in the rows of nodes without labels; or a number to be predicted (a regression
-            target), float32, :obj:`[num_nodes]`, with NaN for a node without one.
+            target), float32, :obj:`[num_nodes]`, with NaN for a node without one. At the level of
+            graphs, the same for each graph, :obj:`[num_graphs]` or
+            :obj:`[num_graphs, num_labels]`.
         edge_index (Tensor): Sources and targets, int64, :obj:`[2, num_edges]`; an undirected edge
             is stored both ways.
         edge_weight (Tensor, optional): Finite weights >= 0, float32, :obj:`[num_edges]`.
@@ -71,6 +75,10 @@ class Dataset:
         feature_names (tuple): The names of the columns of :obj:`x`, if they have any.
         encoding (dict): How columns of a table became features: the arguments :obj:`one_hot` and
             :obj:`impute` of :func:`meanmax.data.load` with which other data get the same columns.
+        level (str): :obj:`"node"` or :obj:`"graph"`: whether nodes or whole graphs have the labels
+            and are split. (default: :obj:`"node"`)
+        graph_ids (ndarray, optional): The user's identifiers of graphs, as strings; :obj:`None` if
+            graphs are only numbered.
     """
 
     name: str
@@ -87,6 +95,8 @@ class Dataset:
     splits: tuple[Split, ...] = ()
     feature_names: tuple[str, ...] = ()
     encoding: dict[str, Any] = field(default_factory=dict)
+    level: Level = "node"
+    graph_ids: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         r"""Sets the pointer of a single graph and the first split, and checks that sizes agree."""
@@ -95,7 +105,7 @@ class Dataset:
         if self.graph_ptr.numel() == 0:
             object.__setattr__(self, "graph_ptr", torch.tensor([0, self.num_nodes]))
         got = {
-            "y": (self.y.size(0) if self.y.dim() else -1, self.num_nodes),
+            "y": (self.y.size(0) if self.y.dim() else -1, self.num_items),
             "graph_ptr": (int(self.graph_ptr[-1]), self.num_nodes),
             "edge_index": (self.edge_index.size(0), 2),
         }
@@ -103,11 +113,14 @@ class Dataset:
             got["edge_weight"] = (self.edge_weight.size(0), self.edge_index.size(1))
         if self.node_ids is not None:
             got["node_ids"] = (len(self.node_ids), self.num_nodes)
+        if self.graph_ids is not None:
+            got["graph_ids"] = (len(self.graph_ids), self.num_graphs)
         for argument, (size, wanted) in got.items():
             if size != wanted:
                 raise DataError(
-                    f"'{argument}' of data set '{self.name}' does not fit {self.num_nodes} nodes "
-                    f"and {self.edge_index.size(-1)} edges (got {size}, expected {wanted})"
+                    f"'{argument}' of data set '{self.name}' does not fit {self.num_nodes} nodes, "
+                    f"{self.num_graphs} graphs and {self.edge_index.size(-1)} edges (got {size}, "
+                    f"expected {wanted})"
                 )
 
     @property
@@ -126,6 +139,16 @@ class Dataset:
         return self.graph_ptr.numel() - 1
 
     @property
+    def num_items(self) -> int:
+        r"""The number of what can have a label: of nodes, or of graphs."""
+        return self.num_graphs if self.level == "graph" else self.num_nodes
+
+    @property
+    def item_ids(self) -> np.ndarray | None:
+        r"""The user's identifiers of what can have a label."""
+        return self.graph_ids if self.level == "graph" else self.node_ids
+
+    @property
     def num_classes(self) -> int:
         r"""The number of classes, or of labels; 1 for a regression target."""
         return 1 if self.task == "regression" else len(self.class_names)
@@ -139,10 +162,10 @@ class Dataset:
 
     @cached_property
     def labelled(self) -> Tensor:
-        r"""Which nodes have a label, bool, :obj:`[num_nodes]`."""
+        r"""Which nodes, or graphs, have a label, bool."""
         if self.task == "multiclass":
             return self.y >= 0
-        return ~self.y.isnan().reshape(self.num_nodes, -1).any(dim=1)
+        return ~self.y.isnan().reshape(self.num_items, -1).any(dim=1)
 
     @property
     def feature_facts(self) -> dict[str, Any]:
@@ -192,9 +215,9 @@ class Dataset:
             data.edge_weight = self.edge_weight
         if self.split is not None:
             for part in ("train", "val", "test"):
-                no_node = torch.zeros(self.num_nodes, dtype=torch.bool)
-                nodes = [getattr(split, part) for split in self.splits or (self.split,)]
-                masks = [no_node.index_fill(0, index, True) for index in nodes]
+                nothing = torch.zeros(self.num_items, dtype=torch.bool)
+                items = [getattr(split, part) for split in self.splits or (self.split,)]
+                masks = [nothing.index_fill(0, index, True) for index in items]
                 data[f"{part}_mask"] = torch.stack(masks, dim=1) if self.splits else masks[0]
         if self.num_graphs > 1:
             data.batch = self.graph_id
@@ -278,11 +301,11 @@ class Statistics:
     features: int
     classes: int  # or labels; 1 for a regression target
     graphs: int
-    labelled: int  # nodes with a label
+    labelled: int  # nodes, or graphs, with a label
     mean_degree: float  # neighbours (in a directed graph: sources), the node itself left out
     max_degree: int
     # The share of edges between labelled nodes whose ends have the same class; None for several
-    # labels per node, for a regression target, or if there is no such edge.
+    # labels per node, for a regression target, for labels of graphs, or if there is no such edge.
     homophily: float | None
     components: int  # connected, directions ignored
     isolated: int  # nodes without any edge to or from another node
@@ -319,7 +342,7 @@ def statistics(dataset: Dataset) -> Statistics:
 
 
 def _homophily(dataset: Dataset, links: scipy.sparse.csr_array) -> float | None:
-    if dataset.task != "multiclass":
+    if dataset.task != "multiclass" or dataset.level == "graph":
         return None
     label = dataset.y.numpy()
     ends = links.tocoo()
@@ -329,8 +352,8 @@ def _homophily(dataset: Dataset, links: scipy.sparse.csr_array) -> float | None:
 
 
 def class_sizes(dataset: Dataset) -> dict[str, int]:
-    r"""The number of labelled nodes of each class, or with each label; empty for a regression
-    target.
+    r"""The number of labelled nodes, or graphs, of each class, or with each label; empty for a
+    regression target.
 
     Example:
         >>> from meanmax.data import load

@@ -1,4 +1,5 @@
-r"""Splits into training, validation and test nodes: the paper's schemes, drawn from a seed.
+r"""Splits into training, validation and test nodes: the paper's schemes, drawn from a seed. Where
+whole graphs have the labels, they stand in the place of nodes.
 
 Every node gets a random 64-bit key from the seed, in the canonical order of nodes, and a scheme
 takes the nodes with the smallest keys. So a seed gives the same split for every method and every
@@ -24,6 +25,7 @@ from meanmax.names import SPLIT_SCHEMES
 
 _PARTS = ("train", "val", "test")
 CITATION_VAL, CITATION_TEST = 500, 1000
+NUM_FOLDS = 10
 PART_OF_WORD = {
     **dict.fromkeys(("", "-1"), -1),
     **dict.fromkeys(("train", "training", "0"), 0),
@@ -36,7 +38,8 @@ r"""The part of a split for each word in files, in lower case; -1 for none."""
 def make_split(
     dataset: Dataset, scheme: str | None = None, seed: int = 0, *, pool: Tensor | None = None
 ) -> Split:
-    r"""Splits the labelled nodes. Nodes without label are in no part.
+    r"""Splits the labelled nodes, or the labelled graphs of a collection. Those without label are
+    in no part.
 
     Example:
         >>> from meanmax.data import load
@@ -48,10 +51,12 @@ def make_split(
         scheme (str, optional): A key of :obj:`SPLIT_SCHEMES`, or :obj:`file:` and a path. If
             :obj:`None`, the data set's own scheme; else :obj:`inductive` for several graphs, so
             that a split that came with them must keep each whole; else the split that came with
-            the data; :obj:`balanced` for classes, and :obj:`random` for several labels per node and
-            for a regression target. (default: :obj:`None`)
+            the data; :obj:`folds` for labels of graphs, :obj:`balanced` for classes, and
+            :obj:`random` for several labels per node and for a regression target.
+            (default: :obj:`None`)
         seed (int): The seed, or the number of one of several given splits, or the row of a split
-            file. (default: 0)
+            file. Seeds 0 to 9 of :obj:`folds` are the folds of one cross-validation, 10 to 19 those
+            of the next. (default: 0)
         pool (Tensor, optional): The nodes of :func:`development_pool`: training and validation
             nodes are drawn from them, and test nodes from all others. (default: :obj:`None`)
     """
@@ -61,13 +66,15 @@ def make_split(
         _check_pooled(wanted)
         index = np.asarray(pool)
         if index.dtype.kind not in "iu" or index.ndim != 1 or not index.size:
-            raise DataError("'pool' must be the node numbers that 'development_pool' returns")
-        if index.min() < 0 or index.max() >= dataset.num_nodes:
             raise DataError(
-                f"'pool' must hold nodes from 0 to {dataset.num_nodes - 1} "
-                f"(got {index.min()} to {index.max()})"
+                f"'pool' must be the {dataset.level} numbers that 'development_pool' returns"
             )
-        inside = np.zeros(dataset.num_nodes, bool)
+        if index.min() < 0 or index.max() >= dataset.num_items:
+            raise DataError(
+                f"'pool' must hold {dataset.level}s from 0 to "
+                f"{dataset.num_items - 1} (got {index.min()} to {index.max()})"
+            )
+        inside = np.zeros(dataset.num_items, bool)
         inside[index] = True
         parts = _POOLED[wanted](dataset, int(seed), inside)
         return checked_split(dataset, parts[:3], f"{wanted}, pool, seed {int(seed)}")
@@ -128,8 +135,8 @@ def development_pool(dataset: Dataset, scheme: str | None = None, seed: int = 0)
         if own.size < 3 and (own.size or wanted != "random"):
             raise DataError(
                 f"class '{name}' of '{dataset.name}' has {own.size} labelled "
-                f"node{'' if own.size == 1 else 's'}, and a development pool needs three of each "
-                f"class, to train, validate and test; label more, or merge classes"
+                f"{dataset.level}{'' if own.size == 1 else 's'}, and a development pool needs three "
+                f"of each class, to train, validate and test; label more, or merge classes"
             )
         sizes = (0, 0) if wanted == "random" else _class_counts(dataset, name, own.size, wanted)
         half = max(own.size // 2, sum(sizes))
@@ -145,7 +152,9 @@ def _check(dataset: Dataset, seed: int) -> None:
     if not isinstance(seed, int | np.integer) or seed < 0:
         raise DataError(f"'seed' must be a whole number from 0 on (got {seed!r})")
     if not bool(dataset.labelled.any()):
-        raise DataError(f"no node of '{dataset.name}' has a label: label some to learn from")
+        raise DataError(
+            f"no {dataset.level} of '{dataset.name}' has a label: label some to learn from"
+        )
 
 
 def _check_pooled(scheme: str) -> None:
@@ -157,19 +166,25 @@ def _check_pooled(scheme: str) -> None:
 
 def _check_classes(dataset: Dataset) -> None:
     if dataset.task == "multilabel":
-        raise DataError(f"'{dataset.name}' has several labels per node: use 'random'")
+        raise DataError(
+            f"'{dataset.name}' has several labels per {dataset.level}: use 'random' or 'folds'"
+        )
     if dataset.task == "regression":
-        raise DataError(f"the target of '{dataset.name}' is a number, not a class: use 'random'")
+        raise DataError(
+            f"the target of '{dataset.name}' is a number, not a class: use 'random' or 'folds'"
+        )
 
 
 def default_scheme(dataset: Dataset) -> str:
     r"""The scheme that fits a data set best."""
     if dataset.scheme is not None:
         return dataset.scheme
-    if dataset.num_graphs > 1:
+    if dataset.num_graphs > 1 and dataset.level == "node":
         return "inductive"  # a given split is taken, if it keeps graphs whole
     if dataset.split is not None:
         return "given"
+    if dataset.level == "graph":
+        return "folds"
     return "balanced" if dataset.task == "multiclass" else "random"
 
 
@@ -177,21 +192,24 @@ def checked_split(dataset: Dataset, parts: Sequence[np.ndarray], name: str) -> S
     r"""Sorted, disjoint sets of nodes, without those that have no label."""
     for part, nodes in zip(_PARTS, parts, strict=True):
         if nodes.ndim != 1 or nodes.dtype.kind not in "iu":
-            raise DataError(f"'{part}' of split '{name}' must be a list of node numbers")
-        if nodes.size and (nodes.min() < 0 or nodes.max() >= dataset.num_nodes):
+            raise DataError(f"'{part}' of split '{name}' must be a list of {dataset.level} numbers")
+        if nodes.size and (nodes.min() < 0 or nodes.max() >= dataset.num_items):
             raise DataError(
-                f"'{part}' of split '{name}' must hold nodes from 0 to {dataset.num_nodes - 1} "
-                f"(got {nodes.min()} to {nodes.max()})"
+                f"'{part}' of split '{name}' must hold {dataset.level}s from 0 to "
+                f"{dataset.num_items - 1} (got {nodes.min()} to {nodes.max()})"
             )
     together = np.concatenate([nodes.astype(np.int64) for nodes in parts])
     values, counts = np.unique(together, return_counts=True)
     if (counts > 1).any():
-        node = int(values[counts > 1][0])
-        raise DataError(f"split '{name}' must name each node once (node {node} occurs twice)")
+        twice = int(values[counts > 1][0])
+        raise DataError(
+            f"split '{name}' must name each {dataset.level} once ({dataset.level} {twice} occurs "
+            f"twice)"
+        )
     labelled = dataset.labelled.numpy()
     kept = [np.sort(nodes[labelled[nodes]]).astype(np.int64) for nodes in parts]
     if kept[0].size == 0:
-        raise DataError(f"split '{name}' has no labelled node to train on")
+        raise DataError(f"split '{name}' has no labelled {dataset.level} to train on")
     train, val, test = map(torch.from_numpy, kept)
     return Split(train, val, test, name)
 
@@ -224,14 +242,36 @@ def _citation(dataset: Dataset, seed: int, inside: np.ndarray | None) -> list[np
 def _random(dataset: Dataset, seed: int, inside: np.ndarray | None) -> list[np.ndarray]:
     nodes = _shuffled(dataset, seed)
     if nodes.size < 5:
-        raise DataError(f"scheme 'random' needs 5 labelled nodes (got {nodes.size})")
+        raise DataError(f"scheme 'random' needs 5 labelled {dataset.level}s (got {nodes.size})")
     if inside is None:
         return np.split(nodes, [nodes.size * 6 // 10, nodes.size * 8 // 10])
     pool = nodes[inside[nodes]]
     return [*np.split(pool, [pool.size * 3 // 4]), nodes[~inside[nodes]]]
 
 
+def _folds(dataset: Dataset, seed: int) -> list[np.ndarray]:
+    """A fold to test, the next one to validate, and the others to train; classes are dealt out one
+    after the other, so that each has its share in every fold."""
+    repetition, fold = divmod(seed, NUM_FOLDS)
+    items = _shuffled(dataset, repetition)
+    if items.size < NUM_FOLDS:
+        raise DataError(
+            f"scheme 'folds' needs {NUM_FOLDS} labelled {dataset.level}s (got {items.size} in "
+            f"'{dataset.name}'); use 'random'"
+        )
+    if dataset.task == "multiclass":
+        items = items[np.argsort(dataset.y.numpy()[items], kind="stable")]
+    own = np.arange(items.size) % NUM_FOLDS
+    test, val = own == fold, own == (fold + 1) % NUM_FOLDS
+    return [items[~(test | val)], items[val], items[test]]
+
+
 def _inductive(dataset: Dataset, seed: int) -> Split | list[np.ndarray]:
+    if dataset.level == "graph":
+        raise DataError(
+            f"the labels of '{dataset.name}' are those of whole graphs, which every scheme keeps: "
+            f"use 'folds', 'random' or 'balanced'"
+        )
     graph, count = dataset.graph_id.numpy(), dataset.num_graphs
     if dataset.split is not None:
         given = _given(dataset, seed)
@@ -272,7 +312,7 @@ def _given(dataset: Dataset, seed: int) -> Split:
 
 
 def _shuffled(dataset: Dataset, seed: int | tuple[int, ...]) -> np.ndarray:
-    order = np.argsort(node_keys(dataset.num_nodes, seed), kind="stable")
+    order = np.argsort(node_keys(dataset.num_items, seed), kind="stable")
     return np.asarray(order[dataset.labelled.numpy()[order]])
 
 
@@ -291,8 +331,8 @@ def _take_by_class(
         own = np.flatnonzero(of_class & pooled)
         if own.size < first + second:
             raise DataError(
-                f"'pool' has {own.size} nodes of class '{name}', too few for {first} to train and "
-                f"{second} to validate; draw it with 'development_pool' for scheme '{scheme}'"
+                f"'pool' has {own.size} {dataset.level}s of class '{name}', too few for {first} to "
+                f"train and {second} to validate; draw it with 'development_pool' for scheme '{scheme}'"
             )
         part[own[:first]], part[own[first : first + second]] = 0, 1
     return [nodes[part == number] for number in range(4)]
@@ -308,8 +348,8 @@ def _class_counts(dataset: Dataset, name: str, size: int, scheme: str) -> tuple[
         balanced = "'balanced' (3 per class) or " if size >= 3 else ""
         raise DataError(
             f"class '{name}' of '{dataset.name}' has {size} labelled "
-            f"node{'' if size == 1 else 's'}, too few for {needed} and one to test; label "
-            f"more, merge classes, or use the scheme {balanced}'random'"
+            f"{dataset.level}{'' if size == 1 else 's'}, too few for {needed} and one to test; "
+            f"label more, merge classes, or use the scheme {balanced}'random'"
         )
     return first, second
 
@@ -321,6 +361,7 @@ _POOLED: dict[str, Callable[[Dataset, int, np.ndarray | None], list[np.ndarray]]
     "random": _random,
 }
 _DRAW: dict[str, Callable[[Dataset, int], Split | list[np.ndarray]]] = {
+    "folds": _folds,
     "inductive": _inductive,
     "public": _public,
     "given": _given,
@@ -355,14 +396,15 @@ def _parts_of_npz(dataset: Dataset, content: bytes, what: str, seed: int) -> lis
     for form in forms:
         keys = tuple(form.format(part) for part in _PARTS)
         if present.issuperset(keys):
-            arrays, size = read_npz(content, keys, what), dataset.num_nodes
-            return [_nodes(array, f"{what}: {key}", size, seed) for key, array in arrays.items()]
+            arrays = read_npz(content, keys, what)
+            return [_items(dataset, a, f"{what}: {key}", seed) for key, a in arrays.items()]
     wanted = " or ".join(form.format("train") for form in forms)
     raise DataError(f"'{what}' must hold {wanted} (and val, test); it holds {sorted(present)[:12]}")
 
 
-def _nodes(array: np.ndarray, what: str, size: int, seed: int) -> np.ndarray:
-    """Node numbers, from numbers or from a mask; PyG writes several masks as columns."""
+def _items(dataset: Dataset, array: np.ndarray, what: str, seed: int) -> np.ndarray:
+    """The numbers themselves, or those of a mask; PyG writes several masks as columns."""
+    size = dataset.num_items
     is_mask = array.dtype.kind == "b" or what.endswith("_mask")
     if array.ndim == 2:
         line, rows = "row", array
@@ -373,8 +415,10 @@ def _nodes(array: np.ndarray, what: str, size: int, seed: int) -> np.ndarray:
         array = rows[seed]
     fits = array.shape == (size,) and array.dtype.kind in "biuf" and np.isin(array, (0, 1)).all()
     if is_mask and not fits:
-        raise DataError(f"'{what}' must hold masks of {size} nodes, true or false for each")
-    # As node numbers, this many zeros and ones would repeat a node.
+        raise DataError(
+            f"'{what}' must hold masks of {size} {dataset.level}s, true or false for each"
+        )
+    # As numbers, this many zeros and ones would repeat one.
     return np.flatnonzero(array) if is_mask or (fits and size > 2) else array
 
 
@@ -386,16 +430,16 @@ def _parts_of_csv(dataset: Dataset, content: bytes, what: str) -> list[np.ndarra
     if not {"id", "split"}.issubset(names):
         raise DataError(f"'{what}' must have the columns id and split (got {rows.fieldnames})")
     rows.fieldnames = names
-    ids = range(dataset.num_nodes) if dataset.node_ids is None else dataset.node_ids
-    node = {str(name): number for number, name in enumerate(ids)}
+    ids = range(dataset.num_items) if dataset.item_ids is None else dataset.item_ids
+    number_of = {str(name): number for number, name in enumerate(ids)}
     parts: list[list[int]] = [[], [], []]
     for row in rows:
         name, word = (row["id"] or "").strip(), (row["split"] or "").strip().lower()
         line = f"line {rows.line_num} of '{what}'"
-        if name not in node:
-            raise DataError(f"{line}: there is no node '{name}'")
+        if name not in number_of:
+            raise DataError(f"{line}: there is no {dataset.level} '{name}'")
         if word not in PART_OF_WORD:
             raise DataError(f"{line}: 'split' must be train, val or test (got {word!r})")
         if PART_OF_WORD[word] >= 0:
-            parts[PART_OF_WORD[word]].append(node[name])
+            parts[PART_OF_WORD[word]].append(number_of[name])
     return [np.array(part, np.int64) for part in parts]
