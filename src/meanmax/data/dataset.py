@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse
@@ -16,6 +16,7 @@ from torch import Tensor
 from meanmax.data.files import DataError
 from meanmax.graph import Graph, SparseFeatures
 from meanmax.graph.checks import Normalize, SelfLoops
+from meanmax.names import Level
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -36,8 +37,6 @@ class Split:
 
 
 UNLABELLED = -1
-Level: TypeAlias = Literal["node", "graph"]
-r"""What has labels: the nodes of a graph, or whole graphs of a collection."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

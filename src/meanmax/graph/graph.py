@@ -324,8 +324,8 @@ class Graph:
             graphs (Tensor): The numbers of the graphs, int64.
 
         Example:
-            >>> pair, single = Graph.from_edge_index([[0], [1]], 2), Graph.from_edge_index([[0], [0]])
-            >>> Graph.batch([pair, single]).select(torch.tensor([1, 0])).edge_index.tolist()
+            >>> batch = Graph.from_edge_index([[0, 2], [1, 2]], batch=torch.tensor([0, 0, 1]))
+            >>> batch.select(torch.tensor([1, 0])).edge_index.tolist()
             [[0, 1], [0, 2]]
         """
         graphs = as_index(graphs, "graphs").long()

@@ -9,9 +9,9 @@ from typing import NamedTuple, Self
 import numpy as np
 import torch
 
-from meanmax.data.dataset import Dataset, Level, Split
+from meanmax.data.dataset import Dataset, Split
 from meanmax.graph import Graph
-from meanmax.names import Task
+from meanmax.names import Level, Task
 from meanmax.nn import Trainable
 from meanmax.nn.linear import Features
 from meanmax.train.checkpoint import Checkpoint, CheckpointError
@@ -31,7 +31,6 @@ from meanmax.train.problem import (
 )
 from meanmax.train.schedule import History
 from meanmax.train.settings import Settings
-
 
 BATCH_GRAPHS: dict[Level, int] = {"node": TrainingProblem.batch_graphs, "graph": 64}
 r"""Graphs per batch, by what has the labels, unless settings say otherwise."""

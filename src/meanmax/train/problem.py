@@ -13,11 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, mse_loss
 
-from meanmax.data.dataset import Level
 from meanmax.graph import Graph, SparseFeatures
 from meanmax.graph.build import ranges
 from meanmax.graph.views import edges_of
-from meanmax.names import METRICS, USUAL_METRIC, Task
+from meanmax.names import METRICS, USUAL_METRIC, Level, Task
 from meanmax.nn import NodeModel, Trainable, fit_structure
 from meanmax.nn.linear import Features, as_dense
 from meanmax.nn.model import Field
@@ -156,7 +155,7 @@ def _label_hits(found: Tensor, true: Tensor) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    r"""A graph with features, and the nodes of which the loss is taken, or the graphs of a batch."""
+    r"""A graph with features, and the nodes, or the graphs of a batch, whose loss is taken."""
 
     x: Features
     graph: Graph  # one graph, or a batch

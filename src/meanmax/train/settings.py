@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from meanmax.names import LEARNED, METRICS, PYG_BASELINES, STORED_OPTION_NAMES, Task
+from meanmax.names import LEARNED, METRICS, PYG_BASELINES, STORED_OPTION_NAMES, Level, Task
 from meanmax.train.metrics import check_metric
 from meanmax.train.schedule import Schedule
 
 if TYPE_CHECKING:  # stored rows are read without loading PyTorch
-    from meanmax.data.dataset import Level
     from meanmax.graph import Graph
     from meanmax.nn import Trainable
 

@@ -29,6 +29,8 @@ from meanmax.study.runs.prepared_data import load_prepared
 from meanmax.study.runs.row import Artefact, Result, Row, RunSpec, Status
 from meanmax.train import (
     Checkpoint,
+    GraphClassifier,
+    GraphRegressor,
     History,
     LabeledNodes,
     NodeClassifier,
@@ -38,6 +40,7 @@ from meanmax.train import (
     TrainingError,
 )
 from meanmax.train.fit import GraphData, fit
+from meanmax.train.loading import Model
 from meanmax.train.loop import OnEpoch
 from meanmax.train.metrics import compute, evaluate
 from meanmax.train.problem import Objective, joined
@@ -234,10 +237,15 @@ def classifier_of(spec: RunSpec) -> NodeClassifier:
     return NodeClassifier.from_settings(settings, seed=spec.seed)
 
 
-def regressor_of(spec: RunSpec) -> NodeRegressor:
-    r"""The same for a target of numbers."""
+def estimator_of(spec: RunSpec, dataset: Dataset) -> Model:
+    r"""The same for any kind of labels: of nodes or graphs, classes or numbers."""
     settings = Settings.from_dict(spec.backbone, spec.aggr, spec.settings)
-    return NodeRegressor.from_settings(settings, seed=spec.seed)
+    kinds: dict[str, tuple[type[Model], type[Model]]] = {
+        "node": (NodeClassifier, NodeRegressor),
+        "graph": (GraphClassifier, GraphRegressor),
+    }
+    kind = kinds[dataset.level][dataset.task == "regression"]
+    return kind.from_settings(settings, seed=spec.seed)
 
 
 def cluster_scores(embedding: np.ndarray, classes: np.ndarray, seed: int = 0) -> dict[str, float]:
