@@ -3,7 +3,9 @@ r"""One function that loads every data set, and the small ones of scikit-learn a
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +15,12 @@ from torch import Tensor
 
 from meanmax.data.benchmarks.amazon import read_amazon
 from meanmax.data.benchmarks.citation import read_citation
+from meanmax.data.benchmarks.digits_graphs import digits_graphs
 from meanmax.data.benchmarks.ppi import read_ppi
 from meanmax.data.benchmarks.sbm import sbm_from_options
 from meanmax.data.dataset import Dataset
 from meanmax.data.fetch.catalog import CATALOG, is_name, unknown_name
-from meanmax.data.fetch.sources import contents
+from meanmax.data.fetch.sources import contents, locate_collection
 from meanmax.data.files import DataError, Progress
 from meanmax.data.matrices import standardise, undirected
 from meanmax.data.readers import read_object, read_own
@@ -95,9 +98,17 @@ def load(
     if kind == "sbm":
         return sbm_from_options(options)
     if CATALOG[name].kind == "embedded":
-        return karate() if name == "karate" else from_sklearn(name)
+        special = {"karate": karate, "digits-graphs": digits_graphs}
+        return special[name]() if name in special else from_sklearn(name)
+    if CATALOG[name].collection:
+        return _read_collection(name, locate_collection(name, data_dir), progress)
     files = contents(name, data_dir=data_dir, download=download, progress=progress)
     return _READERS[name](name, files)
+
+
+def _read_collection(name: str, path: Path, progress: Progress | None) -> Dataset:
+    dataset = read_own(path, progress=progress)
+    return replace(dataset, name=name, notes=(f"read from {path}", *dataset.notes[1:]))
 
 
 def nearest_neighbours(points: np.ndarray, k: int, metric: str) -> Tensor:

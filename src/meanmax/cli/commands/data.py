@@ -54,7 +54,7 @@ def list_sets(data_dir: Path | None, print_json: bool) -> None:
             "kind": entry.kind,
             "title": entry.title,
             "paper": entry.paper._asdict() if entry.paper else None,
-            "on_disk": not entry.files or entry.located(data_dir) is not None,
+            "on_disk": not entry.needs_files or entry.located(data_dir) is not None,
         }
         for entry in CATALOG.values()
     ]
@@ -93,7 +93,7 @@ def fetch(names: tuple[str, ...], data_dir: Path | None) -> None:
             raise click.ClickException(unknown_name(name))
     failed = []
     for name in names:
-        if not CATALOG[name].files:
+        if not CATALOG[name].needs_files:
             click.echo(f"{name}: needs no files")
             continue
         try:

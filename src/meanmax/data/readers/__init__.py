@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from meanmax.data.dataset import Dataset
+from meanmax.data.fetch.catalog import tu_folder
 from meanmax.data.files import Progress
 from meanmax.data.readers.arrays import one_graph, read_data, read_npz, read_tensors
 from meanmax.data.readers.assemble import GraphColumns, assemble
 from meanmax.data.readers.features import FeatureOptions, Impute, OneHot
 from meanmax.data.readers.problems import DataProblem, Diagnostics, OwnDataError
+from meanmax.data.readers.tu import read_tu
 
 __all__ = ["DataProblem", "OwnDataError", "check", "read_and_check", "read_object", "read_own"]
 
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
-FILES = (".npz", ".graphml", ".graphml.gz", ".json", ".json.gz", ".pt", ".pth")
+FILES = (".zip", ".npz", ".graphml", ".graphml.gz", ".json", ".json.gz", ".pt", ".pth")
 
 
 def read_own(
@@ -28,7 +30,8 @@ def read_own(
     progress: Progress | None = None,
 ) -> Dataset:
     r"""Reads a graph from a folder with :obj:`edges.csv` and :obj:`nodes.csv`, or from an
-    :obj:`.npz`, :obj:`.graphml`, :obj:`.json` (node-link) or :obj:`.pt` file.
+    :obj:`.npz`, :obj:`.graphml`, :obj:`.json` (node-link) or :obj:`.pt` file; and a collection of
+    graphs from a folder or :obj:`.zip` file in the text format of the TU datasets.
 
     Args:
         path (str or PathLike): The folder or file.
@@ -90,10 +93,13 @@ def _read(
     if not path.is_dir() and stem in ("edges", "nodes") and dot + ending in TABLES:
         path = path.parent
     diagnostics = diagnostics.of(path.name)
+    suffix = next((known for known in FILES if path.name.lower().endswith(known)), "")
+    if suffix == ".zip" or (path.is_dir() and tu_folder(path)):
+        name, columns = read_tu(path, diagnostics, progress, options)
+        return assemble(name, *columns, directed)
     if path.is_dir():
         columns = _read_folder(path, diagnostics, progress, options)
         return assemble(path.resolve().name, *columns, directed)
-    suffix = next((known for known in FILES if path.name.lower().endswith(known)), "")
     if suffix in (".npz", ".pt", ".pth"):
         read_arrays = read_npz if suffix == ".npz" else read_tensors
         columns = read_arrays(path, diagnostics, progress, options)

@@ -148,7 +148,7 @@ class CheckedArrays:
         target (NaN for none). Without the array, nothing is labelled.
         """
         if name not in self:
-            return LabelColumns(np.full(count, -1, np.int64))
+            return LabelColumns.none(count)
         array = self.get(name, "iufbU", (1, 2))
         if array.shape[0] != count:
             advice = "save one row for each node, -1 if it has no label"

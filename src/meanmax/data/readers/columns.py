@@ -230,7 +230,7 @@ def _read_labels(table: Table, columns: list[str]) -> LabelColumns:
     each label. Nodes with empty cells are to be predicted."""
     several = [name for name in columns if name.lower().startswith(PREFIX)]
     if not columns:
-        return LabelColumns(np.full(table.rows, -1, np.int64))
+        return LabelColumns.none(table.rows)
     if len(several) == len(columns):
         return _read_indicators(table, several)
     if len(columns) > 1:
