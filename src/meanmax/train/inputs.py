@@ -119,8 +119,8 @@ def completed(
         return Given(graph, x, y, train, val, test, None)
     if y is not None:
         found = found._replace(y=y, class_names=None)
-    if train is not None:
-        found = found._replace(train=train, val=val)
+    if train is not None or val is not None:
+        found = found._replace(train=found.train if train is None else train, val=val)
     return found if test is None else found._replace(test=test)
 
 

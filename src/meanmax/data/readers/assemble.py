@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 import torch
 
-from meanmax.data.dataset import Dataset, Level, Split
+from meanmax.data.dataset import Dataset, Split
 from meanmax.data.matrices import DEGREE_NAMES, canonical_edges, one_hot_degrees
 from meanmax.data.readers.problems import Diagnostics
 from meanmax.data.splits import NUM_FOLDS

@@ -152,8 +152,18 @@ def _reference_row(task: Task, dataset: Dataset, graph: Graph) -> Row:
 
 def scored_samples(data: GraphData, dataset: Dataset, split: Split) -> dict[str, Sample]:
     r"""The samples that a trained model is scored on: :obj:`"train"`, :obj:`"val"`, :obj:`"test"`,
-    and for one graph :obj:`"all"`, every labelled node.
+    and for one graph :obj:`"all"`, every labelled node. For a collection, all are parts of the
+    whole, which is computed once.
     """
+    if data.level == "graph":
+        every = dataset.labelled.nonzero().view(-1)
+        index = {"train": split.train, "val": split.val, "test": split.test, "all": every}
+        nodes = {
+            part: LabeledNodes(own, dataset.y[own], objective=data.objective)
+            for part, own in index.items()
+            if own.numel()
+        }
+        return {part: Sample(data.x, data.whole, own) for part, own in nodes.items()}
     problem = data.problem
     parts = {"train": joined(problem.samples)}
     if problem.val is not None:
