@@ -222,6 +222,38 @@ class Dataset:
             data.batch = self.graph_id
         return data
 
+    def to_data_list(self) -> list[Data]:
+        r"""A PyG :obj:`Data` for each graph, with dense features. Where graphs have the labels,
+        :obj:`y` is that of the graph, :obj:`[1]` or :obj:`[1, num_labels]`, and a split holds
+        positions in the list; otherwise nodes have their labels and the masks of the split.
+
+        Example:
+            >>> from meanmax.data import load
+            >>> graphs = load("digits-graphs").to_data_list()
+            >>> len(graphs), graphs[0]
+            (1797, Data(x=[32, 3], edge_index=[2, 142], y=[1]))
+        """
+        from torch_geometric.data import Data
+
+        whole = self.to_data()
+        owner = self.graph_id[self.edge_index[1]]
+        order = owner.argsort(stable=True)
+        edges = order.split(owner.bincount(minlength=self.num_graphs).tolist())
+        pointer = self.graph_ptr.tolist()
+        graphs = []
+        for number, index in enumerate(edges):
+            nodes = slice(*pointer[number : number + 2])
+            labels = slice(number, number + 1) if self.level == "graph" else nodes
+            ends = self.edge_index[:, index] - pointer[number]
+            graph = Data(x=whole.x[nodes], edge_index=ends, y=self.y[labels])
+            if self.edge_weight is not None:
+                graph.edge_weight = self.edge_weight[index]
+            for name in ("train_mask", "val_mask", "test_mask"):
+                if self.level == "node" and name in whole:
+                    graph[name] = whole[name][nodes]
+            graphs.append(graph)
+        return graphs
+
     def __repr__(self) -> str:
         graphs = f"{self.num_graphs} graphs, " if self.num_graphs > 1 else ""
         weights = "" if self.edge_weight is None else " with weights"

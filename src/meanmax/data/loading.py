@@ -38,7 +38,7 @@ NEIGHBOURS = 10
 
 
 def load(
-    name_or_path: str | PathLike[str] | Data | InMemoryDataset,
+    name_or_path: str | PathLike[str] | Data | InMemoryDataset | list[Data],
     *,
     data_dir: str | PathLike[str] | None = None,
     download: bool = True,
@@ -47,7 +47,7 @@ def load(
     impute: Impute = None,
     progress: Progress | None = None,
 ) -> Dataset:
-    r"""Loads a data set of the catalogue by its name, or your own graph by its path.
+    r"""Loads a data set of the catalogue by its name, or your own graph, or graphs, by the path.
 
     Example:
         >>> dataset = load("karate")
@@ -58,9 +58,10 @@ def load(
 
     Args:
         name_or_path (str, PathLike or Data): A name of :obj:`CATALOG`; :obj:`sbm:` with options of
-            :func:`~meanmax.data.benchmarks.sbm.sbm`; the file or folder of your own graph; or
-            PyG's :obj:`Data` or :obj:`InMemoryDataset` of one graph. Text that is a name is never
-            taken for a path: write :obj:`./cora` for a folder of that name.
+            :func:`~meanmax.data.benchmarks.sbm.sbm`; the file or folder of your own graph, or of a
+            collection of graphs; or PyG's :obj:`Data`, a list of them, or an
+            :obj:`InMemoryDataset`. Text that is a name is never taken for a path: write
+            :obj:`./cora` for a folder of that name.
         data_dir (str or PathLike, optional): A folder to search first, and to write downloads to.
             (default: :obj:`None`)
         download (bool, optional): Whether missing files may be downloaded.
