@@ -224,7 +224,8 @@ def run_search(
 
         def run_all(what: str, tasks: Sequence[Task]) -> list[Row]:
             bar.title(what)
-            return run_missing(store, tasks, workers, retry_failed=retry_failed, bar=bar)
+            again = {"retry_failed": retry_failed, "durable": False}
+            return run_missing(store, tasks, workers, **again, bar=bar)
 
         outcome = Searched(runs.run(run_all), searches, groups, runs.trained)
         if missing := outcome.missing():
