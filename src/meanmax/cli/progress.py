@@ -151,14 +151,15 @@ def run_missing(
     *,
     retry_failed: bool,
     artefacts: bool = False,
+    durable: bool = True,
     bar: SearchBar | None = None,
 ) -> list[Row]:
     r"""Makes the runs that a folder lacks, under a progress bar, and returns the rows of all tasks.
 
-    :obj:`artefacts`: whether to repeat runs that are stored without their artefact. :obj:`bar`: one
-    that shows several such calls together.
+    :obj:`artefacts`: whether to repeat runs that are stored without their artefact.
+    :obj:`durable`: see :class:`Store`. :obj:`bar`: one that shows several such calls together.
     """
-    store = Store(folder)
+    store = Store(folder, durable=durable)
     again: dict[str, Any] = {"retry_failed": retry_failed, "artefacts": artefacts}
     keys = {task.spec.key for task in tasks}
     try:

@@ -122,9 +122,16 @@ class LabeledNodes:
         r"""Raises a :class:`ValueError` if the metric is not defined for these nodes."""
         if not (self.is_counted or is_defined(self.metric, self.target, self.task)):
             kinds = {"multiclass": "class", "multilabel": "labels", "regression": "target"}
+            others = {
+                "multiclass": "accuracy or balanced_accuracy",
+                "multilabel": "micro_f1",
+                "regression": "mse or mae",
+            }
             raise ValueError(
                 f"{METRICS[self.metric].label} is not defined for the {name} nodes, which all have "
-                f"the same {kinds[self.task]}: choose another metric, or other {name} nodes"
+                f"the same {kinds[self.task]}: choose another metric, such as {others[self.task]} "
+                f"(with compare, --metric {others[self.task].partition(' ')[0]}), or other {name} "
+                f"nodes"
             )
 
     @torch.no_grad()

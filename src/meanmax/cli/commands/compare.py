@@ -226,9 +226,10 @@ def compare(
             click.echo(f"No effect on these methods: {', '.join(unused)}.")
         click.echo(f"\nWritten: {', '.join(str(path) for path in files)}")
         click.echo(f"Page: {page}")
-    if all(line.n == 0 for line in result.lines):
+    if result.lines[0].n == 0:
         errors = dict.fromkeys(error for line in result.lines for error in line.errors)
-        raise click.ClickException("no run succeeded. " + "; ".join(errors))
+        which = "of the baseline " if any(line.n for line in result.lines) else ""
+        raise click.ClickException(f"no run {which}succeeded. {'; '.join(errors)}")
 
 
 def comparison_grid(result: Comparison, settings: str) -> Grid:

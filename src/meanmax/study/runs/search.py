@@ -79,6 +79,7 @@ class SearchRuns:
                 alive = {place: promoted(found[place], self._budget, rung) for place in alive}
             found = self._round(f"search, round {rung + 1} of {self.rounds}", alive, rung, run_all)
         learned: dict[tuple[tuple[str, str], Group], Sequence[Trial]] = {}
+        frozen: Found = {}
         for method in self.methods:
             for group in self.groups:
                 best = found.get(((method.name[0], BASELINE), group))
@@ -88,10 +89,12 @@ class SearchRuns:
                 contained = method.search.contained(best[0].trial, method.aggr)
                 learned[place] = contained[:1]
                 # It is the baseline, so that it has been run.
-                found[place] += [replace(best[0], trial=trial) for trial in contained[1:]]
+                frozen[place] = [replace(best[0], trial=trial) for trial in contained[1:]]
         last = f"search, round {self.rounds} of {self.rounds}"
         for place, own in self._round(last, learned, len(SHARES) - 1, run_all).items():
-            found[place] = ranked([*found[place], *own], self.methods[0].search.metric)
+            if trained := [*found[place], *own]:  # else the method itself does not run
+                metric = self.methods[0].search.metric
+                found[place] = ranked([*trained, *frozen[place]], metric)
         return found
 
     def begun_in(self, finished: Container[str]) -> bool:

@@ -304,10 +304,16 @@ def settings_file(chosen: Mapping[tuple[str, str], Tried], data: str, budget: in
 
 
 def changes(search: Search, trial: Trial) -> str:
-    r"""The searched settings of a trial in words."""
-    names = [name for name in KINDS if name in search.space(trial.aggr)]
-    names += [n for n in ("learn",) if trial.settings.get(n) is False]
-    return ", ".join(f"{name}={option_text(trial.settings.get(name))}" for name in names)
+    r"""The searched settings of a trial, and others that differ from the first trial, such as those
+    of the linear end, as :obj:`--set` takes them.
+    """
+    first, space = search.settings(trial.aggr, {}), search.space(trial.aggr)
+    found = {n: trial.settings.get(n) for n in KINDS if n in space or n in first}
+    return ", ".join(
+        f"{name}={option_text(value)}"
+        for name, value in found.items()
+        if (name in space or value != first.get(name)) and (value is not None or name in OPTIONAL)
+    )
 
 
 def _toml(value: Any) -> str:
