@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -231,17 +232,18 @@ class Dataset:
             >>> from meanmax.data import load
             >>> graphs = load("digits-graphs").to_data_list()
             >>> len(graphs), graphs[0]
-            (1797, Data(x=[32, 3], edge_index=[2, 142], y=[1]))
+            (1797, Data(x=[35, 3], edge_index=[2, 182], y=[1]))
         """
         from torch_geometric.data import Data
 
         whole = self.to_data()
         owner = self.graph_id[self.edge_index[1]]
         order = owner.argsort(stable=True)
-        edges = order.split(owner.bincount(minlength=self.num_graphs).tolist())
+        ends_at = owner.bincount(minlength=self.num_graphs).cumsum(0).tolist()
         pointer = self.graph_ptr.tolist()
         graphs = []
-        for number, index in enumerate(edges):
+        for number, (first, end) in enumerate(pairwise([0, *ends_at])):
+            index = order[first:end]
             nodes = slice(*pointer[number : number + 2])
             labels = slice(number, number + 1) if self.level == "graph" else nodes
             ends = self.edge_index[:, index] - pointer[number]

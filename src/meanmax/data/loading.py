@@ -17,7 +17,9 @@ from meanmax.data.benchmarks.amazon import read_amazon
 from meanmax.data.benchmarks.citation import read_citation
 from meanmax.data.benchmarks.digits_graphs import digits_graphs
 from meanmax.data.benchmarks.ppi import read_ppi
+from meanmax.data.benchmarks.reach import reach_from_options
 from meanmax.data.benchmarks.sbm import sbm_from_options
+from meanmax.data.benchmarks.sets import sets_from_options
 from meanmax.data.dataset import Dataset
 from meanmax.data.fetch.catalog import CATALOG, is_name, unknown_name
 from meanmax.data.fetch.sources import contents, locate_collection
@@ -34,6 +36,7 @@ _READERS = {
     **dict.fromkeys(("photo", "computers"), read_amazon),
     **dict.fromkeys(("ppi", "ppi-go"), read_ppi),
 }
+_GENERATORS = {"sbm": sbm_from_options, "sets": sets_from_options, "reach": reach_from_options}
 NEIGHBOURS = 10
 
 
@@ -57,9 +60,11 @@ def load(
         torch.Size([2, 600])
 
     Args:
-        name_or_path (str, PathLike or Data): A name of :obj:`CATALOG`; :obj:`sbm:` with options of
-            :func:`~meanmax.data.benchmarks.sbm.sbm`; the file or folder of your own graph, or of a
-            collection of graphs; or PyG's :obj:`Data`, a list of them, or an
+        name_or_path (str, PathLike or Data): A name of :obj:`CATALOG`; :obj:`sbm:`, :obj:`sets:` or
+            :obj:`reach:` with options of :func:`~meanmax.data.benchmarks.sbm.sbm`,
+            :func:`~meanmax.data.benchmarks.sets.sets` or
+            :func:`~meanmax.data.benchmarks.reach.reach`; the file or folder of your own graph, or
+            of a collection of graphs; or PyG's :obj:`Data`, a list of them, or an
             :obj:`InMemoryDataset`. Text that is a name is never taken for a path: write
             :obj:`./cora` for a folder of that name.
         data_dir (str or PathLike, optional): A folder to search first, and to write downloads to.
@@ -96,8 +101,8 @@ def load(
             f"'one_hot' and 'impute' are for graphs of your own; '{kind}' has numbers only, and "
             f"all of them"
         )
-    if kind == "sbm":
-        return sbm_from_options(options)
+    if kind in _GENERATORS:
+        return _GENERATORS[kind](options)
     if CATALOG[name].kind == "embedded":
         special = {"karate": karate, "digits-graphs": digits_graphs}
         return special[name]() if name in special else from_sklearn(name)

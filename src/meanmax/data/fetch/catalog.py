@@ -274,20 +274,35 @@ _ENTRIES = (
         "Not applicable.",
         "Drawn from a seed by meanmax.data.benchmarks.sbm.",
     ),
+    Entry(
+        "sets",
+        "Aggregates of neighbours to find, such as sets:target=lp,nodes=2000,degree=7",
+        "generated",
+        "Not applicable.",
+        "Drawn from a seed by meanmax.data.benchmarks.sets.",
+    ),
+    Entry(
+        "reach",
+        "Is a source near? Tested on denser graphs: reach:hops=2,degree=8,test_degree=64",
+        "generated",
+        "Not applicable.",
+        "Drawn from a seed by meanmax.data.benchmarks.reach.",
+    ),
 )
 
 CATALOG: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
 
 
 def is_name(source: str) -> bool:
-    r"""Whether text names a data set of the catalogue or the generator, even if a folder of that
-    name exists.
+    r"""Whether text names a data set of the catalogue, or a generator with its options, even if a
+    folder of that name exists.
 
     Example:
         >>> is_name("cora"), is_name("./cora"), is_name("sbm:seed=1")
         (True, False, True)
     """
-    return source in CATALOG or source.partition(":")[0] == "sbm"
+    entry = CATALOG.get(source.partition(":")[0])
+    return source in CATALOG or (entry is not None and entry.kind == "generated")
 
 
 def unknown_name(name: str) -> str:
