@@ -2,9 +2,9 @@
 
     python examples/recover.py
 
-On each task of `meanmax.data.load("sets:target=...")` one aggregator with one parameter, followed by a
-scale and an offset, is trained on 60 % of the nodes, from its usual start. The test error is relative to
-the standard deviation of the target.
+On each task of `meanmax.data.load("sets:target=...")` one aggregator with one parameter, followed
+by a scale and an offset, is trained on 60 % of the nodes. The test error is relative to the
+standard deviation of the target.
 """
 
 from __future__ import annotations
