@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from meanmax.cli.progress import clock, search_bar
-from meanmax.cli.search import Searched, metric_of
+from meanmax.cli.search import Searched, chosen_grid, metric_of
 from meanmax.data import Dataset, Split, load
 from meanmax.study.runs.plan import DataRef, Plan
 from meanmax.study.settings.search import Search, Trial, Tried
-from meanmax.study.settings.settings import SettingsError
+from meanmax.study.settings.settings import SettingsError, parse_overrides
 from tests.study.rows import row
 
 
@@ -42,8 +42,32 @@ def test_candidates_of_the_baseline_with_one_number_have_different_settings():
 
 def test_methods_without_a_successful_trial_are_named_once():
     found = searched([[], [tried(1, 70.0)], []])
-    assert found.missing() == ["gcn+lp"] and found.best("gcn", "lp", (0,)) is None
+    assert found.missing() == {("gcn", "lp"): 2} and found.best("gcn", "lp", (0,)) is None
     assert found.usual("gcn", "lp").trial.number == 1
+    assert found.settings("gcn", "lp", (0,)) == found.searches["gcn"].trials("lp")[0].settings
+
+
+def test_the_chosen_sets_are_shown_whole_and_can_be_used_again():
+    search = Search("gcn", "karate", "accuracy")
+    one, other = (
+        Tried(trial, 1, 0, 80.0, 0.0, 1.0, 9)
+        for trial in (search.trials("lp")[3], search.contained(search.trials("none")[1], "lp")[1])
+    )
+    found = searched([[one], [other], [other]])
+    (often, seldom) = chosen_grid(found, 12, "accuracy").rows
+    assert often[:2] == ["gcn+lp", "2 of 3"] and seldom[:2] == ["gcn+lp", "1 of 3"]
+    for text, chosen in ((often[2], other), (seldom[2], one)):
+        given = parse_overrides(text.split(", "))
+        assert search.settings("lp", given) == chosen.trial.settings
+    assert "learn=false" in often[2] and "shift=consistent" not in often[2]
+    several = [[tried(n, 70.0, lr=0.1 * n)] for n in range(1, 6)]
+    assert chosen_grid(searched(several), 12, "accuracy").rows[-1][1:] == [
+        "2 of 5",
+        "another set each",
+    ]
+    assert chosen_grid(searched([[], []]), 12, "accuracy").rows == [
+        ["gcn+lp", "0", "no trial succeeded"]
+    ]
 
 
 def plan(settings_name="default", **overrides):
@@ -101,8 +125,8 @@ def test_a_given_metric_wins_and_has_to_fit(tmp_path):
     with pytest.raises(SettingsError, match="'metric' must be one of 'r2', 'mse', 'mae'"):
         metric_of(NUMBERS, plan(), "accuracy")
     one_class = replace(RARE.split, val=torch.tensor([4, 6]))
-    with pytest.raises(SettingsError, match="not defined for the validation nodes"):
-        metric_of(replace(RARE, split=one_class), plan(), "roc_auc")
+    with pytest.raises(SettingsError, match="not defined for the validation nodes.*--metric acc"):
+        metric_of(replace(RARE, split=one_class), plan(), None)  # which is ROC AUC here
     one_class = replace(RARE.split, test=torch.tensor([8, 9]))
     with pytest.raises(SettingsError, match="not defined for the test nodes"):
         metric_of(replace(RARE, split=one_class), plan(), "roc_auc")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import pickle
 from dataclasses import replace
 from pathlib import Path
@@ -112,6 +113,16 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
         fitted(Checkpoint(tmp_path / "run.pt", "one", every=0.0), stop=2)
     with pytest.raises(CheckpointError, match="other settings or data"):
         fitted(Checkpoint(tmp_path / "run.pt", "two"))
+
+
+@pytest.mark.parametrize("spare", [True, False])
+def test_only_what_training_needs_waits_for_the_disk(tmp_path, monkeypatch, spare):
+    waits = []
+    monkeypatch.setattr(os, "fsync", waits.append)
+    checkpoint = Checkpoint(tmp_path / "run.pt", "run", spare=spare)
+    checkpoint.write({"epoch": 1})
+    assert checkpoint.read()["epoch"] == 1
+    assert bool(waits) is not spare
 
 
 def test_writing_leaves_the_last_one_when_it_fails(tmp_path, monkeypatch):

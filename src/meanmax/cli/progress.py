@@ -27,6 +27,7 @@ from meanmax.study.runs.plan import Plan, Task, check_methods, check_splits, ref
 from meanmax.study.runs.row import Row
 from meanmax.study.runs.run_missing import Workers
 from meanmax.study.runs.run_missing import run_missing as make_runs
+from meanmax.study.settings.settings import fitting_name
 from meanmax.study.stats.cells import shown_metric
 from meanmax.study.store.store import Store
 
@@ -60,7 +61,8 @@ def load_planned(
     the options for one's own graph.
     """
     dataset, data = load_dataset(source, data_dir, **own), reference(source, data_dir, **own)
-    return dataset, Plan(data, [backbone], aggrs, range(splits), settings_name, scheme, overrides)
+    name = fitting_name(settings_name, dataset.level)
+    return dataset, Plan(data, [backbone], aggrs, range(splits), name, scheme, overrides)
 
 
 def checked_tasks(plan: Plan, dataset: Dataset) -> list[Task]:
@@ -149,14 +151,15 @@ def run_missing(
     *,
     retry_failed: bool,
     artefacts: bool = False,
+    durable: bool = True,
     bar: SearchBar | None = None,
 ) -> list[Row]:
     r"""Makes the runs that a folder lacks, under a progress bar, and returns the rows of all tasks.
 
-    :obj:`artefacts`: whether to repeat runs that are stored without their artefact. :obj:`bar`: one
-    that shows several such calls together.
+    :obj:`artefacts`: whether to repeat runs that are stored without their artefact.
+    :obj:`durable`: see :class:`Store`. :obj:`bar`: one that shows several such calls together.
     """
-    store = Store(folder)
+    store = Store(folder, durable=durable)
     again: dict[str, Any] = {"retry_failed": retry_failed, "artefacts": artefacts}
     keys = {task.spec.key for task in tasks}
     try:

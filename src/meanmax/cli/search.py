@@ -18,13 +18,13 @@ from meanmax.cli import options
 from meanmax.cli.progress import clock, run_missing, search_bar
 from meanmax.cli.tables import Grid
 from meanmax.data.files import DataError
-from meanmax.names import METRICS, REFERENCES
+from meanmax.names import GRAPH_REFERENCES, METRICS, REFERENCES
 from meanmax.study.runs.engine import keep_workers
 from meanmax.study.runs.plan import Plan, Task, check_methods, check_splits
 from meanmax.study.runs.row import Row
 from meanmax.study.runs.run_missing import Workers
 from meanmax.study.runs.search import Found, Group, Method, SearchRuns
-from meanmax.study.settings.search import SPACE, Search, Tried
+from meanmax.study.settings.search import Search, Tried, changes
 from meanmax.study.settings.settings import AUTO, SettingsError, settings_key
 from meanmax.study.stats.comparison import BASELINE
 from meanmax.study.store.store import Store
@@ -36,6 +36,7 @@ SEARCH_STORE = "search"  # the folder of the trials, inside that of the runs
 TRAINED = "trained"  # inside it, the states of trials, until the last runs have used them
 MLP = "mlp"
 STOPPED_EARLY = 0.4  # of all epochs that a search allows, about this share is run
+LISTED_SETS = 3  # of the chosen sets of settings of a method
 LISTED_CLASSES = 8  # with their sizes in a line; of more, the largest and the smallest
 
 
@@ -158,20 +159,33 @@ class Searched:
         listed = self.found.get(((backbone, aggr), group), [])
         return listed[0] if listed else None
 
-    def missing(self) -> list[str]:
-        r"""The methods without any successful trial."""
-        return list(dict.fromkeys(f"{b}+{a}" for ((b, a), _), own in self.found.items() if not own))
+    def missing(self) -> dict[tuple[str, str], int]:
+        r"""The methods without a successful trial in some of the searches, and in how many."""
+        return dict(Counter(method for (method, _), own in self.found.items() if not own))
+
+    def settings(self, backbone: str, aggr: str, group: Group) -> dict[str, Any]:
+        r"""The settings of the choice, or those of the first trial if none succeeded: the runs to
+        report then tell the reason.
+        """
+        best = self.best(backbone, aggr, group)
+        trials = self.searches[backbone].trials(aggr)
+        return (trials[0] if best is None else best.trial).settings
+
+    def choices(self, backbone: str, aggr: str) -> list[tuple[Tried, int]]:
+        r"""The choices with the number of groups that have the same settings: those of most groups
+        first, and at equal numbers those with the better score.
+        """
+        listed = [one for g in self.groups if (one := self.best(backbone, aggr, g)) is not None]
+        sign = 1.0 if METRICS[self.searches[backbone].metric].higher_is_better else -1.0
+        best: dict[str, Tried] = {}
+        for one in sorted(listed, key=lambda one: -sign * one.score):
+            best.setdefault(settings_key(one.trial.settings), one)
+        counts = Counter(settings_key(one.trial.settings) for one in listed)
+        return sorted(((one, counts[key]) for key, one in best.items()), key=lambda pair: -pair[1])
 
     def usual(self, backbone: str, aggr: str) -> Tried | None:
         r"""The choice for most of the groups; at equal numbers, the one with the better score."""
-        listed = [one for g in self.groups if (one := self.best(backbone, aggr, g)) is not None]
-        counts = Counter(settings_key(one.trial.settings) for one in listed)
-        sign = 1.0 if METRICS[self.searches[backbone].metric].higher_is_better else -1.0
-
-        def rank(one: Tried) -> tuple[int, float]:
-            return counts[settings_key(one.trial.settings)], sign * one.score
-
-        return max(listed, key=rank, default=None)
+        return next((one for one, _ in self.choices(backbone, aggr)), None)
 
 
 def run_search(
@@ -197,7 +211,8 @@ def run_search(
     for plan in plans:
         (backbone,) = plan.backbones
         given = (backbone, plan.name_of(dataset), metric, budget, seed, plan.overrides)
-        search = Search(*given, SPACE if space_name is None else str(space_name))
+        space = None if space_name is None else str(space_name)
+        search = Search(*given, space, dataset.level)
         searches[backbone] = search
         tasks = plan.tasks(dataset)
         check_splits(tasks, dataset)
@@ -224,18 +239,33 @@ def run_search(
 
         def run_all(what: str, tasks: Sequence[Task]) -> list[Row]:
             bar.title(what)
-            return run_missing(store, tasks, workers, retry_failed=retry_failed, bar=bar)
+            again = {"retry_failed": retry_failed, "durable": False}
+            return run_missing(store, tasks, workers, **again, bar=bar)
 
         outcome = Searched(runs.run(run_all), searches, groups, runs.trained)
-        if missing := outcome.missing():
-            raise SettingsError(
-                f"no trial of {', '.join(missing)} succeeded: see `meanmax results show --store "
-                f"{store}`"
-            )
+        _check_found(outcome, methods[0].name, store, alone=then is None)
         if then is not None:
             then(outcome, bar)
         rmtree(trained, ignore_errors=True)
     return outcome
+
+
+def _check_found(outcome: Searched, baseline: tuple[str, str], store: Path, *, alone: bool) -> None:
+    r"""Raises a :class:`SettingsError` if no trial of the baseline succeeded in any search, and for
+    a search that is :obj:`alone` if none of another method did; otherwise names such methods.
+    """
+    missing, searches = outcome.missing(), len(outcome.groups)
+    without = [method for method, count in missing.items() if count == searches]
+    listed = ", ".join(f"{backbone}+{aggr}" for backbone, aggr in without)
+    see = f"see `meanmax results show --store {store}`"
+    if baseline in without or (alone and without):
+        raise SettingsError(f"no trial of {listed} succeeded: {see}")
+    for (backbone, aggr), count in missing.items():
+        click.echo(
+            f"No trial of {backbone}+{aggr} succeeded in {count} of {searches} "
+            f"search{'' if searches == 1 else 'es'}: its runs have the default settings; {see}",
+            err=True,
+        )
 
 
 def final_tasks(
@@ -250,55 +280,40 @@ def final_tasks(
             own = (g for g in searched.groups if task.spec.split_seed in g)
             shared = searched.groups[task.spec.split_seed % len(searched.groups)]
             group = next(own, shared)  # with a development pool, a search serves other splits too
-            best = searched.best(backbone, task.spec.aggr, group)
-            assert best is not None
-            spec = replace(task.spec, settings=best.trial.settings)
+            settings = searched.settings(backbone, task.spec.aggr, group)
+            spec = replace(task.spec, settings=settings)
             found.append(replace(task, spec=spec, settings_name=AUTO, trained=searched.trained))
         if references and plan is plans[0]:
             for task in tasks:
                 if task.spec.aggr == BASELINE:
-                    for name in REFERENCES:
+                    for name in REFERENCES if dataset.level == "node" else GRAPH_REFERENCES:
                         spec = replace(task.spec, backbone=name, settings={"metric": metric})
                         found.append(replace(task, spec=spec, settings_name=AUTO))
     return found
 
 
 def chosen_grid(searched: Searched, budget: int, metric: str) -> Grid:
-    r"""What was searched and chosen: a line for each method, a column for each setting."""
-    names: list[str] = []
-    lines = []
+    r"""What was chosen: a line for each method and set of settings, those of most searches first,
+    each with all that :obj:`--set` needs to train with it again.
+    """
+    cells = []
     for backbone, aggr in dict.fromkeys(method for method, _ in searched.found):
-        search = searched.searches[backbone]
-        best = [b for g in searched.groups if (b := searched.best(backbone, aggr, g)) is not None]
-        names += [n for n in search.space(aggr) if n not in names]
-        frozen = sum(one.trial.settings.get("learn") is False for one in best)
-        lines.append((backbone, aggr, best, frozen))
-    cells = [
-        [
-            f"{backbone}+{aggr}" if aggr != BASELINE else backbone,
-            "; ".join(
-                f"{name} {_values([one.trial.settings.get(name) for one in best])}"
-                for name in names
-                if any(name in one.trial.settings for one in best)
-            )
-            + (f"; frozen at the linear end {frozen}" if frozen else ""),
-        ]
-        for backbone, aggr, best, frozen in lines
-    ]
+        name = f"{backbone}+{aggr}" if aggr != BASELINE else backbone
+        found = searched.choices(backbone, aggr)
+        for one, count in found[:LISTED_SETS]:
+            listed = changes(searched.searches[backbone], one.trial)
+            cells.append([name, f"{count} of {len(searched.groups)}", listed])
+        if rest := sum(count for _, count in found[LISTED_SETS:]):
+            cells.append([name, f"{rest} of {len(searched.groups)}", "another set each"])
+        if not found:
+            cells.append([name, "0", "no trial succeeded"])
     return Grid(
         f"chosen on validation nodes by {METRICS[metric].label}, {budget} "
         f"trial{'' if budget == 1 else 's'} of each method",
-        ["method", "settings (on how many searches)"],
+        ["method", "searches", "settings, as --set takes them"],
         cells,
-        left=["method", "settings (on how many searches)"],
+        left=["method", "settings, as --set takes them"],
     )
-
-
-def _values(listed: Sequence[Any]) -> str:
-    counts = Counter("none" if value is None else str(value).lower() for value in listed)
-    if len(counts) == 1:
-        return next(iter(counts))
-    return ", ".join(f"{value} ({count})" for value, count in counts.most_common())
 
 
 def _spec(method: Method, trial: Any) -> dict[str, Any]:

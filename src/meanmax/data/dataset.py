@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse
@@ -17,6 +17,7 @@ from torch import Tensor
 from meanmax.data.files import DataError
 from meanmax.graph import Graph, SparseFeatures
 from meanmax.graph.checks import Normalize, SelfLoops
+from meanmax.names import Level
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -37,8 +38,6 @@ class Split:
 
 
 UNLABELLED = -1
-Level: TypeAlias = Literal["node", "graph"]
-r"""What has labels: the nodes of a graph, or whole graphs of a collection."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -111,9 +111,10 @@ def read_npy(content: bytes, what: str) -> np.ndarray:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
     r"""Yields an empty file next to :obj:`path` that replaces it at the end of the block. If the
-    block fails, the new file is deleted and :obj:`path` stays as it was.
+    block fails, the new file is deleted and :obj:`path` stays as it was. Without :obj:`durable`, it
+    does not wait for the disk, and a power failure may damage the file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # Not tempfile: its files are private to the user, whatever the umask says.
@@ -121,8 +122,9 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         temporary.touch(exist_ok=False)
         yield temporary
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
+        if durable:
+            with temporary.open("rb+") as file:
+                os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -130,9 +132,9 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def atomic_write(path: Path) -> Iterator[BinaryIO]:
+def atomic_write(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
     r"""Like :func:`replacing`, but yields the new file open for writing."""
-    with replacing(path) as temporary, temporary.open("wb") as file:
+    with replacing(path, durable=durable) as temporary, temporary.open("wb") as file:
         yield file
 
 

@@ -52,7 +52,7 @@ class Checkpoint:
     def write(self, state: dict[str, Any]) -> None:
         r"""Replaces the file."""
         try:
-            with atomic_write(self.path) as file:
+            with atomic_write(self.path, durable=not self.spare) as file:
                 torch.save({"format": FORMAT, "run": self.run, **state}, file)
         except (OSError, RuntimeError):  # torch has its own error for a file that does not grow
             if not self.spare:

@@ -445,11 +445,37 @@ def test_one_search_needs_splits_that_can_be_drawn(tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_method_without_a_successful_trial_is_an_error(tmp_path):
+def test_a_baseline_without_a_successful_trial_is_an_error(tmp_path):
     words = [*QUICK, "--set", "lr=1e30", "--set", "epochs=30"]
     result = run("--data", "karate", "--out", tmp_path, *words)
     assert result.exit_code == 1
     assert "no trial of gcn+none, gcn+lp, mlp+none succeeded" in one_line(result)
+
+
+@pytest.mark.parametrize("seeds", [{0}, {0, 1}])
+def test_a_method_whose_trials_fail_does_not_stop_the_others(tmp_path, monkeypatch, seeds):
+    real = execute_module._result
+
+    def broken(task, *args, **options):
+        if task.spec.aggr == "lp" and task.spec.split_seed in seeds:
+            raise MemoryError("too large")
+        return real(task, *args, **options)
+
+    monkeypatch.setattr(execute_module, "_result", broken)
+    words = [*QUICK, "--aggr", "lp,softmax", "--no-references"]
+    result = done("--data", "karate", "--out", tmp_path, *words)
+    count = len(seeds)
+    assert f"No trial of gcn+lp succeeded in {count} of 2 searches" in result.stderr
+    rows = Store(tmp_path).rows()
+    failed = [row for row in rows if row.status == "failed"]
+    assert {(row.aggr, row.split_seed) for row in failed} == {("lp", seed) for seed in seeds}
+    assert {row.settings["start"] for row in failed} == {1.05}, "the default"
+    assert Counter(row.aggr for row in rows if row.status == "ok") == {
+        name: n for name, n in {"none": 2, "lp": 2 - count, "softmax": 2}.items() if n
+    }
+    assert f"{2 - count} ({count} failed)" in result.stdout
+    assert "lp: failed: MemoryError: too large" in result.stdout
+    assert "gcn+lp" in result.stdout.partition("chosen on")[2]
 
 
 @pytest.mark.parametrize("option", ["--references", "--no-references"])

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import math
 
+import numpy
 import pytest
+import torch
+from threadpoolctl import threadpool_info
 
 from meanmax.study.paper.reproduction import ablation
 from meanmax.study.paper.result_tables import table
@@ -67,3 +70,13 @@ def test_the_load_of_own_runs_does_not_count(monkeypatch, load, threads, ended, 
     assert machine.was_idle(threads) == was
     assert machine.is_idle(threads) == now
     machine._ended.clear()
+
+
+def test_threads_are_those_of_all_libraries():
+    numpy.linalg.inv(numpy.eye(2))
+    before, given = torch.get_num_threads(), [pool["num_threads"] for pool in threadpool_info()]
+    with machine.num_threads(before + 1):
+        assert torch.get_num_threads() == before + 1
+        assert {pool["num_threads"] for pool in threadpool_info()} == {before + 1}
+    assert torch.get_num_threads() == before
+    assert [pool["num_threads"] for pool in threadpool_info()] == given

@@ -54,6 +54,16 @@ def test_what_is_added_comes_back(store):
     assert again.artefact("f" * 20) is None
 
 
+@pytest.mark.parametrize("durable", [True, False])
+def test_what_is_quickly_repeated_does_not_wait_for_the_disk(tmp_path, durable):
+    store = Store(tmp_path, durable=durable)
+    with store._connection() as connection:
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2 if durable else 0,)
+    assert store.claim(row(1).key) == "mine"
+    store.add(result(1))
+    assert Store(tmp_path).rows() == [row(1)]
+
+
 def test_attempts_are_counted_and_the_last_one_shown(store):
     assert store.add(Result(failed(1), {})).attempt == 0
     assert store.finished() == {row(1).key}

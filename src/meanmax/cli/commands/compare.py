@@ -152,7 +152,8 @@ def compare(
         if sizes := class_sizes_text(dataset):
             click.echo(sizes, err=True)
         if auto:
-            with_mlp = references and planned["backbone"] != MLP and not dataset.num_graphs > 1
+            with_mlp = references and planned["backbone"] != MLP
+            with_mlp = with_mlp and (dataset.level == "graph" or dataset.num_graphs == 1)
             plans = [plan]
             if with_mlp:
                 plans.append(replace(plan, backbones=[MLP], aggrs=[BASELINE]))
@@ -225,9 +226,10 @@ def compare(
             click.echo(f"No effect on these methods: {', '.join(unused)}.")
         click.echo(f"\nWritten: {', '.join(str(path) for path in files)}")
         click.echo(f"Page: {page}")
-    if all(line.n == 0 for line in result.lines):
+    if result.lines[0].n == 0:
         errors = dict.fromkeys(error for line in result.lines for error in line.errors)
-        raise click.ClickException("no run succeeded. " + "; ".join(errors))
+        which = "of the baseline " if any(line.n for line in result.lines) else ""
+        raise click.ClickException(f"no run {which}succeeded. {'; '.join(errors)}")
 
 
 def comparison_grid(result: Comparison, settings: str) -> Grid:

@@ -11,11 +11,12 @@ import numpy as np
 import scipy.sparse
 import torch
 
-from meanmax.data.dataset import Dataset, Level, Split
+from meanmax.data.dataset import Dataset, Split
 from meanmax.data.matrices import DEGREE_NAMES, canonical_edges, one_hot_degrees
 from meanmax.data.readers.problems import Diagnostics
 from meanmax.data.splits import NUM_FOLDS
 from meanmax.graph import SparseFeatures
+from meanmax.names import Level
 
 PER_CLASS = 20
 _NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"

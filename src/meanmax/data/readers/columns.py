@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from meanmax.data.dataset import Level
 from meanmax.data.readers.assemble import (
     GAPS,
     EdgeColumns,
@@ -25,6 +24,7 @@ from meanmax.data.readers.features import FeatureOptions
 from meanmax.data.readers.problems import Diagnostics
 from meanmax.data.readers.tables import GOOD, LARGE, MISSING, TEXT, Table, has_decimal_comma, pa, pc
 from meanmax.data.splits import PART_OF_WORD
+from meanmax.names import Level
 
 IDS = ("id", "node", "node_id", "nodeid")
 GRAPHS = ("graph", "graph_id")

@@ -160,7 +160,8 @@ class NoLabels(Exception):  # noqa: N818 - pictures can do without
 
 @dataclass(frozen=True, eq=False)
 class NodeLabels:
-    r"""Classes and names of the nodes of a data set, and its size in words.
+    r"""Classes and names of the nodes of a data set, or of the graphs of a collection, and its size
+    in words.
 
     A class below 0 is none; :obj:`classes` is :obj:`None` if nodes have several labels or a
     number as target, and :obj:`ids` if nodes are just numbered.
@@ -169,7 +170,7 @@ class NodeLabels:
     class_names: tuple[str, ...]
     classes: np.ndarray | None
     ids: np.ndarray | None
-    num_nodes: int
+    num_nodes: int  # or graphs
     size: str
 
     @classmethod
@@ -179,9 +180,11 @@ class NodeLabels:
 
         words = {"multiclass": "classes", "multilabel": "labels", "regression": "target"}
         size = size_text(statistics(dataset), words[dataset.task])
+        if dataset.level == "graph":
+            size = f"{dataset.num_graphs:,} graphs, {size}"
         y = dataset.y.numpy()
         classes = y if dataset.task == "multiclass" and (y >= 0).any() else None
-        return cls(dataset.class_names, classes, dataset.node_ids, dataset.num_nodes, size)
+        return cls(dataset.class_names, classes, dataset.item_ids, dataset.num_items, size)
 
 
 def size_text(counts: Counts | Statistics, labels: str = "classes") -> str:

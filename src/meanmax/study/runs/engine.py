@@ -130,26 +130,35 @@ def in_parallel(
 def _in_pool(start: Callable[[], Pool[T, R]], tasks: Iterator[T]) -> Iterator[tuple[T, Outcome[R]]]:
     pool = start()
     running: dict[Future[Outcome[R]], tuple[T, bool]] = {}  # the task, and if its worker has died
+    ended: list[tuple[T, Outcome[R]]] = []  # none or one, not yielded yet
+    problem: Exception | None = None
     try:
         while True:
-            while len(running) < pool.slots():
-                try:
+            try:
+                while len(running) < pool.slots():
                     task = next(tasks)
-                except StopIteration:
-                    break
-                running[pool.submit(task)] = task, False
+                    running[pool.submit(task)] = task, False
+            except StopIteration:
+                pass
+            except Exception as error:
+                problem = error
+            # After the idle worker has its next task, because the caller takes a while to store it.
+            yield from ended
+            ended.clear()
+            if problem is not None:
+                raise problem
             if not running:
                 return
             future = wait(running, return_when=FIRST_COMPLETED).done.pop()
-            (task, again), error = running.pop(future), future.exception()
-            if error is None:
-                yield task, future.result()
-            elif not pool.died(error):  # such as a result that cannot be pickled
-                yield task, Outcome(error=error)
+            (task, again), died = running.pop(future), future.exception()
+            if died is None:
+                ended.append((task, future.result()))
+            elif not pool.died(died):  # such as a result that cannot be pickled
+                ended.append((task, Outcome(error=died)))
             elif again:
-                lost = Lost(f"{_LOST}. The last report: {' '.join(str(error).split())}")
-                lost.__cause__ = error
-                yield task, Outcome(error=lost)
+                lost = Lost(f"{_LOST}. The last report: {' '.join(str(died).split())}")
+                lost.__cause__ = died
+                ended.append((task, Outcome(error=lost)))
             else:
                 running[pool.submit(task)] = task, True
     finally:

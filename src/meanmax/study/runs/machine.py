@@ -43,6 +43,7 @@ def versions() -> dict[str, str]:
     return {name: package_version(name) for name in PACKAGES}
 
 
+@cache
 def package_version(name: str) -> str:
     r"""The installed version of a package."""
     try:
@@ -144,12 +145,19 @@ def revision_notes(rows: Sequence[Row]) -> list[str]:
 
 @contextmanager
 def num_threads(count: int) -> Iterator[None]:
-    r"""Computes on :obj:`count` threads of PyTorch inside a :obj:`with` block."""
+    r"""Computes on :obj:`count` threads inside a :obj:`with` block: those of PyTorch, and those of
+    numpy, scipy and scikit-learn, where they are loaded.
+    """
     import torch
+    from threadpoolctl import threadpool_limits
 
     before = torch.get_num_threads()
+    if before == count:  # as in workers, whose environment says so to all of them
+        yield
+        return
     torch.set_num_threads(count)
     try:
-        yield
+        with threadpool_limits(count):
+            yield
     finally:
         torch.set_num_threads(before)

@@ -140,10 +140,14 @@ def is_alive(folder: Path, name: str) -> bool:
 class Store:
     r"""A folder with :obj:`runs.sqlite`, :obj:`artefacts` and :obj:`checkpoints`, which is created
     if it is missing and :obj:`create` is set.
+
+    Every change waits until the disk has it, some hundredths of a second. Without :obj:`durable` it
+    does not, for runs that are quickly repeated: a power failure may then damage the database.
     """
 
-    def __init__(self, folder: Path, *, create: bool = True) -> None:
+    def __init__(self, folder: Path, *, create: bool = True, durable: bool = True) -> None:
         self.folder = Path(folder)
+        self._synchronous = "FULL" if durable else "OFF"
         self.database = self.folder / "runs.sqlite"
         self.checkpoints = self.folder / "checkpoints"
         self._locks = self.folder / "owners"
@@ -314,7 +318,7 @@ class Store:
         with reported(self.database):
             connection = sqlite3.connect(self.database, timeout=WAIT, isolation_level=None)
             try:
-                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute(f"PRAGMA synchronous = {self._synchronous}")
                 yield connection
             finally:
                 connection.close()
