@@ -6,6 +6,7 @@ import json
 import math
 import re
 import shlex
+import tomllib
 from collections import Counter
 
 import numpy as np
@@ -345,11 +346,11 @@ def test_the_metric_of_two_unequal_classes_is_the_auc(tmp_path):
     assert (tmp_path / "runs" / "compare-graph-gcn-auto__metric=roc_auc__epochs=6.json").exists()
 
 
-def test_the_chosen_settings_can_be_saved_and_used(tmp_path):
+@pytest.mark.parametrize("extent", ["shared", "each"])
+def test_the_chosen_settings_can_be_saved_and_used(tmp_path, extent):
     file = tmp_path / "mine.toml"
     words = ["--data", "karate", "--jobs", "1", "--splits", "1", "--aggr", "lp,softmax"]
-    search = ["--budget", "3", "--set", "epochs=6", "--metric", "macro_f1"]
-    search += ["--search", "each"]  # on the splits that settings of a file have
+    search = ["--budget", "3", "--set", "epochs=6", "--metric", "macro_f1", "--search", extent]
     done(*words, *search, "--out", tmp_path / "auto", "--save-settings", file)
     done(*words, "--settings", file, "--out", tmp_path / "again")
     chosen = {(r.backbone, r.aggr): r for r in Store(tmp_path / "auto").rows()}
@@ -359,6 +360,10 @@ def test_the_chosen_settings_can_be_saved_and_used(tmp_path):
         assert row.settings == chosen[method].settings
         assert row.metrics == chosen[method].metrics and row.learned == chosen[method].learned
         assert settings_for(str(file), *method, "karate") == row.settings
+    assert {row.split_hash for row in again.values()} == {chosen["gcn", "none"].split_hash}
+    how = tomllib.loads(file.read_text())["search"]
+    assert (how["budget"], how["metric"], how["pool"]) == (3, "macro_f1", extent == "shared")
+    assert how["splits"] == again["gcn", "lp"].split
     mlp = chosen["mlp", "none"].settings
     assert settings_for(str(file), "mlp", "none", "karate") == mlp
     (path,) = (tmp_path / "again").glob("compare-*.json")

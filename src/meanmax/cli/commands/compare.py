@@ -37,7 +37,7 @@ from meanmax.study.runs.machine import revision_notes
 from meanmax.study.runs.plan import check_splits, settings_text
 from meanmax.study.runs.row import Row
 from meanmax.study.settings.search import settings_file
-from meanmax.study.settings.settings import AUTO, BASE, SettingsError
+from meanmax.study.settings.settings import AUTO, BASE, SettingsError, searched_in_pool
 from meanmax.study.stats.cells import Selected, score_form
 from meanmax.study.stats.comparison import BASELINE, Comparison, Line, reference_rows
 from meanmax.study.stats.comparison import compare as compare_rows
@@ -141,7 +141,8 @@ def compare(
 
         if auto and extent is None:
             extent = "shared" if is_random(dataset, plan.scheme) else "each"
-        plan = replace(plan, pool=auto and extent == "shared")
+        pooled = extent == "shared" if auto else searched_in_pool(planned["settings_name"])
+        plan = replace(plan, pool=pooled and (auto or is_random(dataset, plan.scheme)))
         try:
             bare = plan.tasks(dataset)
         except DataError as problem:
@@ -203,7 +204,8 @@ def compare(
             usual_choice = {
                 name: one for name, _ in searched.found if (one := searched.usual(*name))
             }
-            write_text(save_settings, settings_file(usual_choice, named, budget))
+            how = {"metric": metric, "splits": own[0].split, "pool": plan.pool}
+            write_text(save_settings, settings_file(usual_choice, named, budget, **how))
         repeat = options.words_of("directed", "one_hot", "impute")
         if auto:
             repeat += options.words_of("budget", "references", "pairs")

@@ -270,12 +270,19 @@ def survivors(budget: int, rung: int) -> int:
     return max(1, math.ceil(budget * RUNGS[rung][1] - 1e-9))
 
 
-def settings_file(chosen: Mapping[tuple[str, str], Tried], data: str, budget: int) -> str:
-    r"""The text of a settings file with the settings chosen for each backbone and aggregator."""
+def settings_file(
+    chosen: Mapping[tuple[str, str], Tried], data: str, budget: int, **search: Any
+) -> str:
+    r"""The text of a settings file with the settings chosen for each backbone and aggregator, and
+    with further facts of the search in its table :obj:`[search]`.
+    """
     lines = [
         f"# Chosen on validation nodes alone, from {budget} trials of each method. "
         f"Use: --settings FILE",
         f"base = {_toml(BASE)}",
+        "",
+        "[search]",
+        *[f"{name} = {_toml(value)}" for name, value in {"budget": budget, **search}.items()],
     ]
     for (backbone, aggr), one in chosen.items():
         when = {"backbone": backbone, "aggr": aggr, "data": data}
