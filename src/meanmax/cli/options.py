@@ -304,6 +304,21 @@ def given(*names: str) -> list[str]:
     ]
 
 
+def words_of(*names: str) -> list[str]:
+    r"""The options of these parameters as they are now, those without a value left out."""
+    context, found = click.get_current_context(), list[str]()
+    for parameter in context.command.params:
+        if parameter.name not in names:
+            continue
+        value, (option, *_) = context.params[parameter.name], parameter.opts
+        if isinstance(value, bool):
+            found += [option] if value else parameter.secondary_opts[:1]
+        else:
+            listed = value if isinstance(value, tuple) else (value,)
+            found += [word for one in listed if one is not None for word in (option, str(one))]
+    return found
+
+
 def check_output(
     path: Path, *, overwrite: bool, suffixes: Sequence[str] = (), option: str = "--out"
 ) -> None:

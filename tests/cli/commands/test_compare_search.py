@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
+import shlex
+import tomllib
 from collections import Counter
 
 import numpy as np
@@ -15,6 +17,8 @@ from meanmax.cli import main
 from meanmax.cli.progress import SearchBar
 from meanmax.data import development_pool, load, make_split
 from meanmax.names import REFERENCES
+from meanmax.study.report.evidence import Evidence
+from meanmax.study.report.page import content
 from meanmax.study.runs import execute as execute_module
 from meanmax.study.runs import search as search_module
 from meanmax.study.settings import search as settings_search
@@ -342,11 +346,11 @@ def test_the_metric_of_two_unequal_classes_is_the_auc(tmp_path):
     assert (tmp_path / "runs" / "compare-graph-gcn-auto__metric=roc_auc__epochs=6.json").exists()
 
 
-def test_the_chosen_settings_can_be_saved_and_used(tmp_path):
+@pytest.mark.parametrize("extent", ["shared", "each"])
+def test_the_chosen_settings_can_be_saved_and_used(tmp_path, extent):
     file = tmp_path / "mine.toml"
     words = ["--data", "karate", "--jobs", "1", "--splits", "1", "--aggr", "lp,softmax"]
-    search = ["--budget", "3", "--set", "epochs=6", "--metric", "macro_f1"]
-    search += ["--search", "each"]  # on the splits that settings of a file have
+    search = ["--budget", "3", "--set", "epochs=6", "--metric", "macro_f1", "--search", extent]
     done(*words, *search, "--out", tmp_path / "auto", "--save-settings", file)
     done(*words, "--settings", file, "--out", tmp_path / "again")
     chosen = {(r.backbone, r.aggr): r for r in Store(tmp_path / "auto").rows()}
@@ -356,6 +360,10 @@ def test_the_chosen_settings_can_be_saved_and_used(tmp_path):
         assert row.settings == chosen[method].settings
         assert row.metrics == chosen[method].metrics and row.learned == chosen[method].learned
         assert settings_for(str(file), *method, "karate") == row.settings
+    assert {row.split_hash for row in again.values()} == {chosen["gcn", "none"].split_hash}
+    how = tomllib.loads(file.read_text())["search"]
+    assert (how["budget"], how["metric"], how["pool"]) == (3, "macro_f1", extent == "shared")
+    assert how["splits"] == again["gcn", "lp"].split
     mlp = chosen["mlp", "none"].settings
     assert settings_for(str(file), "mlp", "none", "karate") == mlp
     (path,) = (tmp_path / "again").glob("compare-*.json")
@@ -367,6 +375,24 @@ def test_without_references(tmp_path):
     assert {row.backbone for row in Store(tmp_path).rows()} == {"gcn"}
     assert {row.backbone for row in Store(tmp_path / "search").rows()} == {"gcn"}
     assert "majority" not in result.stdout and "still improving" in result.stdout
+
+
+def test_the_page_tells_how_to_repeat_the_comparison(tmp_path):
+    space = tmp_path / "space.toml"
+    space.write_text("[default]\nlr = [0.01, 0.1]\nhidden = [4, 8]\n")
+    words = [*QUICK[:-4], "--aggr", "lp", "--space", space, "--no-references"]
+    changed = ["--set", "epochs=6", "--set", "dropout=0.0", "--search", "each"]
+    words = ["--data", graph(tmp_path / "g", labels()), *words, *changed, "--metric", "macro_f1"]
+    done(*words, "--out", tmp_path / "runs", "--directed")
+    (section,) = content(Evidence.of(tmp_path / "runs"))["sections"]
+    said = section["command"].replace("FOLDER-OF/space.toml", str(space))
+    said = shlex.split(said.replace("FOLDER-OF/graph", str(tmp_path / "g" / "graph.npz")))
+    assert "--directed" in said and "--no-references" in said
+    done(*said[2:], "--jobs", "1", "--out", tmp_path / "again")
+    keys = [{row.key for row in Store(tmp_path / name).rows()} for name in ("runs", "again")]
+    assert keys[0] == keys[1] and len(keys[0]) == 4
+    trials = [Store(tmp_path / name / "search").rows() for name in ("runs", "again")]
+    assert {row.key for row in trials[0]} == {row.key for row in trials[1]}
 
 
 def test_training_that_is_cut_short_is_not_conclusive(tmp_path):

@@ -51,7 +51,23 @@ def test_searched_runs_are_one_comparison_though_settings_differ(tmp_path):
     assert [line["mean"] for line in section["references"]] == [32.5, 62.5, 72.5, 67.5]
     assert section["heading"] == "mine, gcn, settings auto" and section["overrides"] == []
     listed = {item["name"]: item["values"] for item in section["settings"]}
-    assert listed["hidden"] == ["8", "8"] and listed["lr"][0].endswith("(1 of 6)")
+    assert listed["hidden"] == ["8"] * 6 and listed["lr"] == ["0.01", "0.02", "0.03"] * 2
+
+
+def test_whole_sets_of_chosen_settings_are_shown(tmp_path):
+    store = Store(tmp_path)
+    chosen = [(0.1, 8), (0.1, 16), (0.2, 8), (0.2, 8)]  # 0.1 and 8 were never chosen together
+    for seed, (lr, hidden) in enumerate(chosen):
+        one = made("none", seed, 80.0)
+        settings = {**one.settings, "lr": lr, "hidden": hidden}
+        store.add(Result(dataclasses.replace(one, settings=settings), {}))
+    (section,) = shown(tmp_path)["sections"]
+    names = [f"none, {count} of 4 splits" for count in (2, 1, 1)]
+    assert section["settings_names"] == names
+    listed = {item["name"]: item["values"] for item in section["settings"]}
+    assert listed["lr"] == ["0.2", "0.1", "0.1"] and listed["hidden"] == ["8", "8", "16"]
+    heads = [text for text in Reader(page(tmp_path)).texts if " of 4 splits" in text]
+    assert heads == names
 
 
 def test_references_stand_in_grey_rows(tmp_path):

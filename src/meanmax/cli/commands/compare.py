@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,13 @@ from meanmax.cli.search import (
 from meanmax.cli.tables import Grid, decimal, mean_std, print_out, with_interval
 from meanmax.data.files import DataError, write_text
 from meanmax.names import METRICS, USUAL_METRIC
+from meanmax.study.report.groups import PLACE
 from meanmax.study.report.page import write_report
 from meanmax.study.runs.machine import revision_notes
 from meanmax.study.runs.plan import check_splits, settings_text
 from meanmax.study.runs.row import Row
 from meanmax.study.settings.search import settings_file
-from meanmax.study.settings.settings import AUTO, BASE, SettingsError
+from meanmax.study.settings.settings import AUTO, BASE, SettingsError, searched_in_pool
 from meanmax.study.stats.cells import Selected, score_form
 from meanmax.study.stats.comparison import BASELINE, Comparison, Line, reference_rows
 from meanmax.study.stats.comparison import compare as compare_rows
@@ -140,7 +141,8 @@ def compare(
 
         if auto and extent is None:
             extent = "shared" if is_random(dataset, plan.scheme) else "each"
-        plan = replace(plan, pool=auto and extent == "shared")
+        pooled = extent == "shared" if auto else searched_in_pool(planned["settings_name"])
+        plan = replace(plan, pool=pooled and (auto or is_random(dataset, plan.scheme)))
         try:
             bare = plan.tasks(dataset)
         except DataError as problem:
@@ -203,8 +205,14 @@ def compare(
             usual_choice = {
                 name: one for name, _ in searched.found if (one := searched.usual(*name))
             }
-            write_text(save_settings, settings_file(usual_choice, named, budget))
-        files = write_comparison(result, rows, out, described)
+            how = {"metric": metric, "splits": own[0].split, "pool": plan.pool}
+            write_text(save_settings, settings_file(usual_choice, named, budget, **how))
+        repeat = options.words_of("directed", "one_hot", "impute")
+        if auto:
+            repeat += options.words_of("budget", "references", "pairs")
+            repeat += [] if space_name is None else ["--space", f"{PLACE}/{space_name.name}"]
+        facts = {"options": repeat, "keys": [row.key for row in own]}
+        files = write_comparison(result, rows, out, described, facts)
         with making_page(tsne):
             shown = {"datasets": [dataset], "data_dir": planned["data_dir"], "tsne": tsne}
             known = {frozenset(row.key for row in own): result}
@@ -243,14 +251,20 @@ def comparison_grid(result: Comparison, settings: str) -> Grid:
 
 
 def write_comparison(
-    result: Comparison, rows: Sequence[Row], folder: Path, settings: str
+    result: Comparison,
+    rows: Sequence[Row],
+    folder: Path,
+    settings: str,
+    more: Mapping[str, Any] | None = None,
 ) -> list[Path]:
-    r"""Writes the table as Markdown and JSON, and its rows; returns the files."""
+    r"""Writes the table as Markdown and JSON, the latter with :obj:`more` facts, and its rows;
+    returns the files.
+    """
     parts = ("compare", result.data, result.backbone, settings)
     stem = "-".join(re.sub(r"[^\w=.-]", "_", part)[:80] for part in parts)
     paths = [folder / f"{stem}.{suffix}" for suffix in ("md", "json", "jsonl")]
     grid = comparison_grid(result, settings).markdown()
-    facts = {"settings": settings, **result.as_dict()}
+    facts = {"settings": settings, **result.as_dict(), **(more or {})}
     with reported(folder):
         text = "\n\n".join([grid, result.verdict, *result.notes, HOW_TO_READ])
         write_text(paths[0], text + "\n")

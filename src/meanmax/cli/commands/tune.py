@@ -95,7 +95,7 @@ def tune(
             **workers,
         )
         chosen = {name: found[0] for (name, _), found in searched.found.items()}
-        text = settings_file(chosen, plan.name_of(dataset), budget)
+        text = settings_file(chosen, plan.name_of(dataset), budget, metric=metric, pool=False)
         if out is not None:
             write_text(out, text)
     if print_json:

@@ -2,7 +2,10 @@ r"""What figures and the page are made from: rows and artefacts of a store or an
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +72,19 @@ class Evidence:
         beside = (path.with_name(name) for name in names if name != path.name)
         file = next((file for file in beside if file.exists()), None)
         return cls(rows, None if file is None else read_curves(file), tolerant=tolerant)
+
+    @cached_property
+    def options(self) -> dict[frozenset[str], list[str]]:
+        r"""The options of comparisons that their rows do not tell of, by the keys of the rows; from
+        the files that `meanmax compare` writes next to them.
+        """
+        found: dict[frozenset[str], list[str]] = {}
+        files = [] if self.folder is None else self.folder.glob("compare-*.json")
+        for path in sorted(files, key=lambda path: path.stat().st_mtime):
+            with suppress(OSError, ValueError, KeyError, TypeError):  # another kind of file
+                facts = json.loads(path.read_text("utf-8"))
+                found[frozenset(facts["keys"])] = [str(word) for word in facts["options"]]
+        return found
 
     def store_option(self, option: str) -> list[str]:
         r"""The option that names the store, unless it is the default one."""

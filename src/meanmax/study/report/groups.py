@@ -30,6 +30,7 @@ from meanmax.study.stats.comparison import Comparison, compare, reference_rows
 ORDER = ("none", "lp", "poly", "softmax", "max")  # of aggregators; others follow by name
 COLOURS = 8  # of methods
 SYMBOLS = {"at or above": "▲", "within one std": "≈", "below": "▼"}  # compared with the paper
+SHOWN_SETS = 3  # of the settings that searches chose for a method
 NAMED_CHANGES = 3  # up to this many changed settings are listed in a heading
 PLACE = "FOLDER-OF"  # instead of a path in commands: rows have the name of a user's own data alone
 
@@ -156,9 +157,25 @@ class RunGroup:
             changed = f", by {self.comparison.metric}"
         return f"{self.data}, {self.backbone}, settings {self.settings_name}{changed}"
 
+    @cached_property
+    def settings_sets(self) -> list[tuple[str, dict[str, Any]]]:
+        r"""The settings of each method under its name. Where they were searched, these are the sets
+        that most splits have, whole, so that one of them can be used again.
+        """
+        if self.settings_name != AUTO:
+            return [(aggr, _most_frequent(self.of(aggr))) for aggr in self.aggrs]
+        found = []
+        for aggr in self.aggrs:
+            rows = self.of(aggr)
+            sets = {settings_key(row.settings): row.settings for row in rows}
+            counts = Counter(settings_key(row.settings) for row in rows)
+            for key, count in counts.most_common(SHOWN_SETS):
+                found.append((f"{aggr}, {count} of {len(rows)} splits", sets[key]))
+        return found
+
     def settings_table(self) -> list[dict[str, Any]]:
         r"""All settings of all methods, with marks on those that differ or were changed."""
-        columns = [_most_frequent(self.of(aggr)) for aggr in self.aggrs]
+        columns = [settings for _, settings in self.settings_sets]
         return [
             {
                 "name": name,
@@ -182,8 +199,10 @@ class RunGroup:
             for (aggr, status, error), splits in found.items()
         ]
 
-    def command(self) -> str:
-        r"""The shell command that repeats the runs, with every name quoted."""
+    def command(self, options: Sequence[str] = ()) -> str:
+        r"""The shell command that repeats the runs, with every name quoted; :obj:`options` are
+        those that rows do not tell of, such as the budget of a search.
+        """
         source = self.data
         if source not in CATALOG:  # rows mark a user's own data that have the name of a set
             source = f"{PLACE}/{source.removesuffix(' (own)')}"
@@ -196,9 +215,11 @@ class RunGroup:
         if self.settings_name == AUTO:
             words += ["--search", "shared" if pooled else "each"]
             words += ["--metric", self.rows[0].settings["metric"]]
-        if self.settings_name in NAMES:
+        elif self.settings_name in NAMES:
             words += ["--settings", self.settings_name]
-        return shlex.join(words + override_options(self.overrides))
+        else:
+            words += ["--settings", f"{PLACE}/{self.settings_name}"]
+        return shlex.join([*words, *override_options(self.overrides), *options])
 
 
 def _most_frequent(rows: Sequence[Row]) -> dict[str, Any]:

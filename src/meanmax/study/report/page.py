@@ -120,7 +120,8 @@ def content(
 
 
 def _section(group: RunGroup, evidence: Evidence) -> dict[str, Any]:
-    own, command = group.lines, group.command()
+    options = evidence.options.get(frozenset(row.key for row in group.rows), ())
+    own, command = group.lines, group.command(options)
     return {
         "overrides": [
             {"name": name, "value": setting(value)} for name, value in group.overrides.items()
@@ -141,6 +142,7 @@ def _section(group: RunGroup, evidence: Evidence) -> dict[str, Any]:
         "embedded": any(evidence.has_artefact(row.key) for row in group.rows),
         "aggrs": group.aggrs,
         "settings": group.settings_table(),
+        "settings_names": [name for name, _ in group.settings_sets],
         "searched": group.settings_name == AUTO,
         "command": command,
         "needs_place": f"{PLACE}/" in command,

@@ -284,13 +284,20 @@ def survivors(budget: int, rung: int) -> int:
     return max(1, math.ceil(budget * SHARES[rung] - 1e-9))
 
 
-def settings_file(chosen: Mapping[tuple[str, str], Tried], data: str, budget: int) -> str:
-    r"""The text of a settings file with the settings chosen for each backbone and aggregator."""
+def settings_file(
+    chosen: Mapping[tuple[str, str], Tried], data: str, budget: int, **search: Any
+) -> str:
+    r"""The text of a settings file with the settings chosen for each backbone and aggregator, and
+    with further facts of the search in its table :obj:`[search]`.
+    """
     base = next((base_of(one.trial.settings) for one in chosen.values()), BASE)
     lines = [
         f"# Chosen on validation nodes alone, from {budget} trials of each method. "
         f"Use: --settings FILE",
         f"base = {_toml(base)}",
+        "",
+        "[search]",
+        *[f"{name} = {_toml(value)}" for name, value in {"budget": budget, **search}.items()],
     ]
     for (backbone, aggr), one in chosen.items():
         when = {"backbone": backbone, "aggr": aggr, "data": data}

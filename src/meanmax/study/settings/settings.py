@@ -38,7 +38,7 @@ _FORMER = {"tuned": "default"}  # names that earlier versions wrote into rows an
 _CONDITIONS = {"backbone", "aggr", "data"}
 _FORM = (
     "a settings file has a [default] table or base = 'default', and [[rule]] tables with when = "
-    "{ backbone = [...], aggr = [...], data = [...] }"
+    "{ backbone = [...], aggr = [...], data = [...] }; [search] may say how they were found"
 )
 OPTIONAL = ("aggregator_clip", "class_weight", "heads", "jump", "metric", "norm", "order", "skip")
 r"""Settings that :obj:`"none"` leaves out, in files and on the command line."""
@@ -126,7 +126,7 @@ def settings_key(settings: Mapping[str, Any]) -> str:
 
 @cache
 def read_rules(name: str) -> dict[str, Any]:
-    r"""The rules of a settings file. A file outside the package may name one of :obj:`NAMES` as its
+    r"""The rules of a settings file, and its table :obj:`[search]`. A file outside the package may name one of :obj:`NAMES` as its
     :obj:`base`: its own rules then follow those of the base, and override them.
     """
     name = check_settings_name(name)
@@ -139,7 +139,15 @@ def read_rules(name: str) -> dict[str, Any]:
     _check_form(name, content)
     base = packaged(current_name(content["base"])) if "base" in content else {"default": {}}
     rules = [{"when": {}, **content.get("default", {})}, *content.get("rule", [])]
-    return {"default": base["default"], "rule": [*base.get("rule", []), *rules]}
+    found = {"default": base["default"], "rule": [*base.get("rule", []), *rules]}
+    return found | {"search": content.get("search", {})}
+
+
+def searched_in_pool(name: str) -> bool:
+    r"""Whether the settings of a file were searched on splits of a development pool, as its table
+    :obj:`[search]` says.
+    """
+    return bool(read_rules(name).get("search", {}).get("pool", False))
 
 
 def packaged(name: str) -> dict[str, Any]:
@@ -206,7 +214,8 @@ def option_text(value: Any) -> str:
 def _check_form(name: str, content: Mapping[str, Any]) -> None:
     rules = content.get("rule", [])
     sound = (
-        content.keys() <= {"base", "default", "rule"}
+        content.keys() <= {"base", "default", "rule", "search"}
+        and isinstance(content.get("search", {}), dict)
         and ("base" in content or "default" in content)
         and isinstance(content.get("default", {}), dict)
         and is_tables(rules)
