@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meanmax.data.files import atomic_write
+from meanmax.names import Level
+from meanmax.study.report.drawings import Drawing, example_graphs
 
 if TYPE_CHECKING:
     from meanmax.data import Dataset, Statistics
@@ -172,6 +174,8 @@ class NodeLabels:
     ids: np.ndarray | None
     num_nodes: int  # or graphs
     size: str
+    level: Level = "node"
+    examples: Sequence[Drawing] = ()  # of a collection
 
     @classmethod
     def of(cls, dataset: Dataset) -> NodeLabels:
@@ -184,7 +188,8 @@ class NodeLabels:
             size = f"{dataset.num_graphs:,} graphs, {size}"
         y = dataset.y.numpy()
         classes = y if dataset.task == "multiclass" and (y >= 0).any() else None
-        return cls(dataset.class_names, classes, dataset.item_ids, dataset.num_items, size)
+        names, ids, count = dataset.class_names, dataset.item_ids, dataset.num_items
+        return cls(names, classes, ids, count, size, dataset.level, example_graphs(dataset))
 
 
 def size_text(counts: Counts | Statistics, labels: str = "classes") -> str:

@@ -126,8 +126,9 @@ def settings_key(settings: Mapping[str, Any]) -> str:
 
 @cache
 def read_rules(name: str) -> dict[str, Any]:
-    r"""The rules of a settings file, and its table :obj:`[search]`. A file outside the package may name one of :obj:`NAMES` as its
-    :obj:`base`: its own rules then follow those of the base, and override them.
+    r"""The rules of a settings file, and its table :obj:`[search]`. A file outside the package may
+    name one of :obj:`NAMES` as its :obj:`base`: its own rules then follow those of the base, and
+    override them.
     """
     name = check_settings_name(name)
     if name in NAMES:
