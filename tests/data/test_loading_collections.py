@@ -5,7 +5,7 @@ import pytest
 from meanmax.data import CATALOG, DataError, load, make_split, statistics
 from meanmax.data.fetch.sources import fetch
 
-from .readers.test_tu import write
+from .readers.graphs import tu_folder
 from .real import FOLDER, needs
 
 # Graphs, nodes, stored edges and columns of node labels in the public release; IMDB-BINARY has
@@ -46,7 +46,7 @@ def test_two_thirds_of_mutag_are_mutagenic():
 
 @pytest.mark.parametrize("place", ["MUTAG", "tu/MUTAG", "MUTAG/raw", "tu/MUTAG/raw"])
 def test_where_a_collection_is_found(place, nowhere, monkeypatch):
-    folder = write(nowhere / "data" / place)
+    folder = tu_folder(nowhere / "data" / place)
     for file in list(folder.iterdir()):
         file.rename(file.with_name(file.name.replace("DS", "MUTAG")))
     dataset = load("mutag", data_dir=nowhere / "data")

@@ -10,29 +10,15 @@ import pytest
 from meanmax.data import fingerprint, make_split
 from meanmax.data.readers import OwnDataError, check, read_own
 
-from .graphs import write
+from .graphs import COLLECTION, collection_folder
 
 pytestmark = pytest.mark.extra  # tables are read with packages of an extra
 
-# Two nodes of the same name in different graphs, and graphs and nodes in another order.
-TABLES = {
-    "graphs.csv": "id,label,split\nmol1,toxic,train\nmol2,safe,val\nmol3,,\n",
-    "nodes.csv": "graph,id,charge\nmol2,a,1\nmol1,a,2\nmol1,b,3\nmol3,a,4\nmol2,c,5\n",
-    "edges.csv": "graph,source,target,weight\nmol1,a,b,2\nmol2,c,a,0.5\n",
-}
 # Names that differ need no graphs in the edges.
 UNIQUE = {
     "nodes.csv": "graph,id,charge\nmol2,a2,1\nmol1,a1,2\nmol1,b1,3\nmol3,a3,4\nmol2,c2,5\n",
     "edges.csv": "source,target,weight\na1,b1,2\nc2,a2,0.5\n",
 }
-
-
-def folder(tmp_path, **changes):
-    """The tables, some of them replaced (None: left out)."""
-    tables = TABLES | {f"{name}.csv": text for name, text in changes.items()}
-    return write(
-        tmp_path / "mine", {name: text for name, text in tables.items() if text is not None}
-    )
 
 
 def errors(path):
@@ -48,7 +34,7 @@ def notes(path):
 
 
 def test_graphs_have_the_labels(tmp_path):
-    dataset = read_own(folder(tmp_path))
+    dataset = read_own(collection_folder(tmp_path))
     assert (dataset.name, dataset.level) == ("mine", "graph")
     assert dataset.graph_ids.tolist() == ["mol1", "mol2", "mol3"]
     assert dataset.y.tolist() == [1, 0, -1] and dataset.class_names == ("safe", "toxic")
@@ -63,14 +49,14 @@ def test_graphs_have_the_labels(tmp_path):
 
 def test_names_that_differ_need_no_graphs_in_the_edges(tmp_path):
     tables = {name.removesuffix(".csv"): text for name, text in UNIQUE.items()}
-    one, other = folder(tmp_path / "a"), folder(tmp_path / "b", **tables)
+    one, other = collection_folder(tmp_path / "a"), collection_folder(tmp_path / "b", **tables)
     assert fingerprint(read_own(one)) == fingerprint(read_own(other))
 
 
 def test_formats_and_other_names_of_columns(tmp_path):
-    want = fingerprint(read_own(folder(tmp_path / "a")))
-    packed = folder(tmp_path / "b", graphs=None, edges=None)
-    graphs = TABLES["graphs.csv"].replace("id,label", "graph_id,class").replace(",", "\t")
+    want = fingerprint(read_own(collection_folder(tmp_path / "a")))
+    packed = collection_folder(tmp_path / "b", graphs=None, edges=None)
+    graphs = COLLECTION["graphs.csv"].replace("id,label", "graph_id,class").replace(",", "\t")
     (packed / "graphs.tsv.gz").write_bytes(gzip.compress(graphs.encode(), mtime=0))
     edges = {"Graph": ["mol1", "mol2"], "src": ["a", "c"], "dst": ["b", "a"], "w": [2, 0.5]}
     pa.parquet.write_table(pa.table(edges), packed / "edges.parquet")
@@ -79,7 +65,7 @@ def test_formats_and_other_names_of_columns(tmp_path):
 
 
 def test_numbered_graphs_and_nodes(tmp_path):
-    path = folder(
+    path = collection_folder(
         tmp_path,
         graphs="id,label\n7,x\n10,y\n",
         nodes="graph,id,f\n10,0,1\n7,0,2\n7,1,3\n10,1,4\n",
@@ -102,13 +88,13 @@ def test_numbered_graphs_and_nodes(tmp_path):
     ],
 )  # fmt: skip
 def test_labels_are_read_as_those_of_nodes(graphs, task, want, tmp_path):
-    dataset = read_own(folder(tmp_path, graphs=graphs))
+    dataset = read_own(collection_folder(tmp_path, graphs=graphs))
     assert (dataset.task, dataset.level) == (task, "graph")
     np.testing.assert_array_equal(dataset.y, np.float32(want))
 
 
 def test_without_features_nodes_have_their_degrees(tmp_path):
-    path = folder(tmp_path, nodes="graph,id\nmol2,a\nmol1,a\nmol1,b\nmol3,a\nmol2,c\n")
+    path = collection_folder(tmp_path, nodes="graph,id\nmol2,a\nmol1,a\nmol1,b\nmol3,a\nmol2,c\n")
     dataset = read_own(path)
     assert dataset.x.argmax(1).tolist() == [1, 1, 1, 1, 0]
     assert dataset.feature_names[1] == "degree=1"
@@ -117,15 +103,15 @@ def test_without_features_nodes_have_their_degrees(tmp_path):
 
 def test_categories_of_nodes(tmp_path):
     nodes = "graph,id,kind\nmol2,a,C\nmol1,a,N\nmol1,b,C\nmol3,a,\nmol2,c,C\n"
-    dataset = read_own(folder(tmp_path, nodes=nodes), one_hot=["kind"], impute="zero")
+    dataset = read_own(collection_folder(tmp_path, nodes=nodes), one_hot=["kind"], impute="zero")
     assert dataset.feature_names == ("kind=C", "kind=N")
     assert dataset.x.tolist() == [[0, 1], [1, 0], [1, 0], [1, 0], [0, 0]]
     with pytest.raises(OwnDataError, match="has no feature column 'colour'"):
-        read_own(folder(tmp_path, nodes=nodes), one_hot=["colour"])
+        read_own(collection_folder(tmp_path, nodes=nodes), one_hot=["colour"])
 
 
 def test_what_is_not_used_is_noted(tmp_path):
-    path = folder(
+    path = collection_folder(
         tmp_path,
         graphs="id,label,mass\nmol1,x,1\nmol2,y,2\nmol3,,3\n",
         nodes="graph,id,label,charge\nmol2,a,N,1\nmol1,a,C,2\nmol1,b,C,3\nmol3,a,C,4\nmol2,c,C,5\n",
@@ -140,7 +126,7 @@ def test_what_is_not_used_is_noted(tmp_path):
 def test_small_classes_are_noted(tmp_path):
     lines = "".join(f"g{n},{'x' if n < 3 else 'y'}\n" for n in range(15))
     nodes = "".join(f"g{n},{n},1\n" for n in range(15))
-    path = folder(
+    path = collection_folder(
         tmp_path, graphs=f"id,label\n{lines}", nodes=f"graph,id,f\n{nodes}",
         edges="source,target\n0,0\n",
     )  # fmt: skip
@@ -157,7 +143,7 @@ WRONG = {
         [("nodes.csv", 5, "graph 'mol3' is not in graphs.csv")],
     ),
     "no graph": (
-        {"nodes": TABLES["nodes.csv"].replace("mol3,a", ",a")},
+        {"nodes": COLLECTION["nodes.csv"].replace("mol3,a", ",a")},
         [("nodes.csv", 5, "no graph")],
     ),
     "an unknown graph of an edge": (
@@ -173,7 +159,7 @@ WRONG = {
         [("edges.csv", 3, "joins node 'b1' of graph 'mol1' and node 'c2' of graph 'mol2'")],
     ),
     "a node twice in a graph": (
-        {"nodes": TABLES["nodes.csv"].replace("mol1,b", "mol1,a")},
+        {"nodes": COLLECTION["nodes.csv"].replace("mol1,b", "mol1,a")},
         [("nodes.csv", 4, "node 'a' occurs already on line 3"),
          ("edges.csv", 2, "'b' is not among the nodes of graph 'mol1'")],
     ),
@@ -205,11 +191,11 @@ WRONG = {
         [("graphs.csv", None, "the target of graph 'mol2' is not finite")],
     ),
     "an unknown part": (
-        {"graphs": TABLES["graphs.csv"].replace("val", "check")},
+        {"graphs": COLLECTION["graphs.csv"].replace("val", "check")},
         [("graphs.csv", 3, "unknown split 'check'")],
     ),
     "no training": (
-        {"graphs": TABLES["graphs.csv"].replace("train", "test")},
+        {"graphs": COLLECTION["graphs.csv"].replace("train", "test")},
         [("graphs.csv", None, "the split trains on no labelled graph")],
     ),
     "no column of graphs": (
@@ -228,7 +214,7 @@ WRONG = {
     "no nodes": ({"nodes": "id,graph,f\n"}, [("nodes.csv", None, "has no nodes")]),
     "no edges": ({"edges": None}, [("mine", None, "the folder holds no edges.csv")]),
     "a feature": (
-        {"nodes": TABLES["nodes.csv"].replace("b,3", "b,many")},
+        {"nodes": COLLECTION["nodes.csv"].replace("b,3", "b,many")},
         [("nodes.csv", 4, "feature 'charge' is not a number (got 'many')")],
     ),
 }  # fmt: skip
@@ -238,13 +224,13 @@ WRONG = {
 def test_what_is_wrong_is_shown_with_its_line(case, tmp_path):
     changes, wanted = WRONG[case]
     changes = {name.removesuffix(".csv"): text for name, text in changes.items()}
-    found = errors(folder(tmp_path, **changes))
+    found = errors(collection_folder(tmp_path, **changes))
     assert [each[:2] for each in found] == [each[:2] for each in wanted], found
     for (*_, message), (*_, text) in zip(found, wanted, strict=True):
         assert text in message
 
 
 def test_two_tables_of_graphs(tmp_path):
-    path = folder(tmp_path)
+    path = collection_folder(tmp_path)
     (path / "graphs.tsv").write_text("id\tlabel\n")
     assert errors(path) == [("mine", None, "holds graphs.csv, graphs.tsv")]

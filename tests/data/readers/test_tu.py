@@ -12,32 +12,9 @@ from meanmax.data import fingerprint
 from meanmax.data.files import DataError
 from meanmax.data.readers import OwnDataError, check, read_own
 
-# A path of three nodes, a pair, and a single node.
-FILES = {
-    "A": "1, 2\n2, 1\n2,3\n3,2\n4, 5\n5, 4\n",
-    "graph_indicator": "1\n1\n1\n2\n2\n3\n",
-    "graph_labels": "1\n-1\n1\n",
-    "node_labels": "3\n7\n3\n3\n9\n7\n",
-    "node_attributes": "0.5, 1\n1.5, 2\n2, 3\n3e0, 4\n-4, 5\n5, 6\n",
-}
+from .graphs import tu_folder, tu_zip
+
 ONE_HOT = [[1, 0, 0], [0, 1, 0], [1, 0, 0], [1, 0, 0], [0, 0, 1], [0, 1, 0]]
-
-
-def write(folder, **changes):
-    """The text files of a collection DS; a part that is None is left out."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for part, text in (FILES | changes).items():
-        if text is not None:
-            (folder / f"DS_{part}.txt").write_text(text)
-    return folder
-
-
-def zipped(path, prefix="DS/", **changes):
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for part, text in (FILES | changes).items():
-            archive.writestr(f"{prefix}DS_{part}.txt", text)
-        archive.writestr(f"{prefix}README.txt", "what it is")
-    return path
 
 
 def errors(path):
@@ -49,7 +26,7 @@ def errors(path):
 
 
 def test_every_part_is_read(tmp_path):
-    dataset = read_own(write(tmp_path / "DS"))
+    dataset = read_own(tu_folder(tmp_path / "DS"))
     assert (dataset.name, dataset.level, dataset.num_graphs) == ("DS", "graph", 3)
     assert dataset.graph_ptr.tolist() == [0, 3, 5, 6]
     assert dataset.y.tolist() == [1, 0, 1] and dataset.class_names == ("-1", "1")
@@ -62,14 +39,14 @@ def test_every_part_is_read(tmp_path):
 
 
 def test_folder_zip_and_the_folder_of_pyg_are_the_same(tmp_path):
-    plain = fingerprint(read_own(write(tmp_path / "a")))
-    assert fingerprint(read_own(write(tmp_path / "DS" / "raw").parent)) == plain
-    assert fingerprint(read_own(zipped(tmp_path / "any.zip"))) == plain
-    assert fingerprint(read_own(zipped(tmp_path / "flat.zip", prefix=""))) == plain
+    plain = fingerprint(read_own(tu_folder(tmp_path / "a")))
+    assert fingerprint(read_own(tu_folder(tmp_path / "DS" / "raw").parent)) == plain
+    assert fingerprint(read_own(tu_zip(tmp_path / "any.zip"))) == plain
+    assert fingerprint(read_own(tu_zip(tmp_path / "flat.zip", prefix=""))) == plain
 
 
 def test_pyg_reads_the_same(tmp_path, monkeypatch):
-    write(tmp_path / "DS" / "raw")
+    tu_folder(tmp_path / "DS" / "raw")
     theirs = TUDataset(str(tmp_path), "DS", use_node_attr=True)
     ours = read_own(tmp_path / "DS")
     # PyG's one-hot has a column for every number up to the largest, and ours for those that occur.
@@ -81,7 +58,7 @@ def test_pyg_reads_the_same(tmp_path, monkeypatch):
 
 
 def test_nodes_in_any_order_are_sorted_by_graph(tmp_path):
-    folder = write(
+    folder = tu_folder(
         tmp_path / "DS",
         graph_indicator="2\n1\n2\n1\n1\n3\n",
         A="1,3\n3,1\n2,4\n4,2\n4,5\n5,4\n",
@@ -97,31 +74,31 @@ def test_nodes_in_any_order_are_sorted_by_graph(tmp_path):
 
 def test_several_labels_of_nodes(tmp_path):
     labels = "0,5\n1,5\n0,5\n0,6\n0,5\n1,5\n"
-    dataset = read_own(write(tmp_path / "DS", node_labels=labels, node_attributes=None))
+    dataset = read_own(tu_folder(tmp_path / "DS", node_labels=labels, node_attributes=None))
     assert dataset.feature_names == ("label 1=0", "label 1=1", "label 2=5", "label 2=6")
     assert dataset.x[3].tolist() == [1, 0, 0, 1]
 
 
 def test_graph_attributes_are_a_target(tmp_path):
-    dataset = read_own(write(tmp_path / "DS", graph_attributes="0.5\n-1\n2e3\n"))
+    dataset = read_own(tu_folder(tmp_path / "DS", graph_attributes="0.5\n-1\n2e3\n"))
     assert dataset.task == "regression"
     np.testing.assert_array_equal(dataset.y, np.float32([0.5, -1, 2000]))
     assert any("labels of graphs are not used" in note for note in dataset.notes)
 
 
 def test_whole_graph_attributes_are_a_target_too(tmp_path):
-    assert read_own(write(tmp_path / "DS", graph_attributes="1\n2\n3\n")).task == "regression"
+    assert read_own(tu_folder(tmp_path / "DS", graph_attributes="1\n2\n3\n")).task == "regression"
 
 
 def test_graphs_without_labels_are_to_be_predicted(tmp_path):
-    dataset = read_own(write(tmp_path / "DS", graph_labels=None))
+    dataset = read_own(tu_folder(tmp_path / "DS", graph_labels=None))
     assert dataset.y.tolist() == [-1, -1, -1]
     assert any("no graph has a label" in note for note in dataset.notes)
 
 
 def test_without_features_nodes_have_their_degrees(tmp_path):
     star = "".join(f"1,{leaf}\n{leaf},1\n" for leaf in range(2, 72)) + "1,1\n72,73\n73,72\n"
-    folder = write(
+    folder = tu_folder(
         tmp_path / "DS",
         A=star,
         graph_indicator="1\n" * 71 + "2\n" * 2,
@@ -138,12 +115,12 @@ def test_without_features_nodes_have_their_degrees(tmp_path):
 
 
 def test_no_edges(tmp_path):
-    dataset = read_own(write(tmp_path / "DS", A=""))
+    dataset = read_own(tu_folder(tmp_path / "DS", A=""))
     assert dataset.edge_index.shape == (2, 0)
 
 
 def test_parts_that_are_not_used_are_noted(tmp_path):
-    folder = write(tmp_path / "DS", edge_labels="1\n" * 6, label_readme="about labels")
+    folder = tu_folder(tmp_path / "DS", edge_labels="1\n" * 6, label_readme="about labels")
     (note,) = [problem for problem in check(folder) if "not used" in problem.message]
     assert note.message == "edge_labels not used"
 
@@ -210,7 +187,7 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_what_is_wrong_is_shown_with_its_line(case, tmp_path):
     changes, wanted = WRONG[case]
-    found = errors(write(tmp_path / "DS", **changes))
+    found = errors(tu_folder(tmp_path / "DS", **changes))
     assert len(found) == len(wanted)
     for (file, line, message), (part, at, text) in zip(found, wanted, strict=True):
         assert file == ("DS" if part == "DS" else f"DS_{part}.txt")
@@ -218,13 +195,13 @@ def test_what_is_wrong_is_shown_with_its_line(case, tmp_path):
 
 
 def test_two_collections_in_one_folder(tmp_path):
-    write(tmp_path / "DS")
+    tu_folder(tmp_path / "DS")
     (tmp_path / "DS" / "OTHER_A.txt").write_text("1,2\n")
     assert "holds the collections DS, OTHER" in errors(tmp_path / "DS")[0][2]
 
 
 def test_a_file_twice_in_a_zip(tmp_path):
-    path = zipped(tmp_path / "DS.zip")
+    path = tu_zip(tmp_path / "DS.zip")
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("else/DS_A.txt", "1,2\n")
     assert "holds a file of the collection twice" in errors(path)[0][2]
@@ -242,7 +219,7 @@ def test_no_zip(tmp_path):
 
 
 def test_sizes_are_checked_before_unpacking(tmp_path, monkeypatch):
-    path = zipped(tmp_path / "DS.zip", node_labels="0\n" * 500_000)
+    path = tu_zip(tmp_path / "DS.zip", node_labels="0\n" * 500_000)
     assert path.stat().st_size < 10_000
     monkeypatch.setattr("meanmax.data.readers.problems.memory", lambda: 1_000_000)
     monkeypatch.setattr("meanmax.data.readers.tu.read_zip", None)  # it is not called
@@ -250,7 +227,7 @@ def test_sizes_are_checked_before_unpacking(tmp_path, monkeypatch):
 
 
 def test_a_member_may_not_claim_any_size(tmp_path, monkeypatch):
-    path = zipped(tmp_path / "DS.zip")
+    path = tu_zip(tmp_path / "DS.zip")
     monkeypatch.setattr("meanmax.data.files.MOST_BYTES", 10)
     assert "is larger than 10 bytes" in errors(path)[0][2]
 
@@ -258,14 +235,14 @@ def test_a_member_may_not_claim_any_size(tmp_path, monkeypatch):
 def test_paths_in_a_zip_are_not_written(tmp_path):
     folder = tmp_path / "only"
     folder.mkdir()
-    path = zipped(folder / "DS.zip", prefix="../../escaped/")
+    path = tu_zip(folder / "DS.zip", prefix="../../escaped/")
     assert read_own(path).num_graphs == 3
     assert [each.name for each in folder.iterdir()] == ["DS.zip"]
     assert not (tmp_path / "escaped").exists() and not (tmp_path.parent / "escaped").exists()
 
 
 def test_a_broken_member(tmp_path):
-    path = zipped(tmp_path / "DS.zip")
+    path = tu_zip(tmp_path / "DS.zip")
     data = bytearray(path.read_bytes())
     with zipfile.ZipFile(io.BytesIO(bytes(data))) as archive:
         at = archive.getinfo("DS/DS_A.txt").header_offset + 30 + len("DS/DS_A.txt")
@@ -276,5 +253,5 @@ def test_a_broken_member(tmp_path):
 
 def test_options_of_tables_are_refused(tmp_path):
     with pytest.raises(OwnDataError, match="takes no 'one_hot' or 'impute'"):
-        read_own(write(tmp_path / "DS"), impute="mean")
+        read_own(tu_folder(tmp_path / "DS"), impute="mean")
     assert issubclass(OwnDataError, DataError)
