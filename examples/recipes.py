@@ -35,6 +35,7 @@ RECIPES = {
     "rate 0.1": {"aggregator_lr": 0.1},
     "per channel": {"per": "channel"},
     "all layers": {"nonlinear": "all"},
+    "penalty 0.1": {"aggregator_decay": 0.1},  # towards the linear end
     "start far": {"start": None},  # a value of START
     "validation loss": {
         "schedule": "alternating",

@@ -50,6 +50,22 @@ def test_each_side_is_held_while_the_other_moves():
     assert all(weight.requires_grad for weight in net.parameters())
 
 
+@pytest.mark.parametrize("schedule", ["joint", "alternating"])
+@pytest.mark.parametrize("aggr, start, linear", [("lp", 3.0, 1.0), ("poly", 2.0, 0.0)])
+def test_a_penalty_pulls_the_parameter_to_the_linear_end(schedule, aggr, start, linear):
+    problem, gradients, losses = small(), [], []
+    for decay in (0.0, 0.5):
+        net = model(aggr, aggr_options={"start": start})
+        steps = Steps(net, Schedule(schedule=schedule, aggregator_decay=decay))
+        optimizer = steps.side or steps.main
+        (raw,) = net.aggregator_parameters()
+        optimizer.register_step_pre_hook(lambda *_, raw=raw: gradients.append(float(raw.grad)))
+        losses.append(steps(problem.samples[0], None))
+    assert gradients[1] - gradients[0] == pytest.approx(0.5 * (start - linear), rel=1e-4)
+    if schedule == "joint":
+        assert losses[0] == losses[1], "the history has the loss without it"
+
+
 def test_the_parameter_descends_the_loss_it_is_told_to():
     problem = small()
     gradients = {}

@@ -70,3 +70,11 @@ def test_metric_and_weights_are_stored_only_if_given():
 def test_settings_need_no_torch():
     code = "import meanmax.train.settings, sys; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("aggr, kept", [("lp", True), ("none", False), ("pyg-softmax", False)])
+def test_only_what_has_a_linear_end_is_pulled_to_it(aggr, kept):
+    found = Settings.from_dict("gcn", aggr, {"aggregator_decay": 0.1})
+    assert found.to_dict() == ({"aggregator_decay": 0.1} if kept else {})
+    frozen = Settings.from_dict("gcn", "lp", {"aggregator_decay": 0.1, "learn": False})
+    assert frozen.to_dict() == {"learn": False}

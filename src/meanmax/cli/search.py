@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 SEARCH_STORE = "search"  # the folder of the trials, inside that of the runs
 TRAINED = "trained"  # inside it, the states of trials, until the last runs have used them
 MLP = "mlp"
-STOPPED_EARLY = 0.4  # of all epochs that a search allows, about this share is run
+STOPPED_EARLY = 0.3  # of all epochs that a search allows, about this share is run
+RUN_SECONDS = 0.1  # to prepare, score and store a run
+START_SECONDS = 10.0  # to start the workers and to make the page
 LISTED_SETS = 3  # of the chosen sets of settings of a method
 LISTED_CLASSES = 8  # with their sizes in a line; of more, the largest and the smallest
 
@@ -233,8 +235,9 @@ def run_search(
     )
     final = sum(len(bare[method.name]) * runs.longest(method) for method in methods)
     total = runs.epochs + (0 if then is None else final)
+    number = runs.runs + (0 if then is None else sum(len(bare[method.name]) for method in methods))
     stored = not retry_failed and runs.begun_in(Store(store).finished())
-    _announce(runs, dataset, total, budget, None if stored else workers)
+    _announce(runs, dataset, (number, total), budget, None if stored else workers)
     with keep_workers(), search_bar(total) as bar:
 
         def run_all(what: str, tasks: Sequence[Task]) -> list[Row]:
@@ -324,15 +327,30 @@ def _spec(method: Method, trial: Any) -> dict[str, Any]:
     }
 
 
+def expected_seconds(runs: int, epochs: int, epoch: float, jobs: int) -> float:
+    r"""About how long a search takes whose epochs take so many seconds.
+
+    Example:
+        >>> round(expected_seconds(runs=300, epochs=50_000, epoch=0.004, jobs=2))
+        55
+    """
+    return START_SECONDS + (RUN_SECONDS * runs + STOPPED_EARLY * epochs * epoch) / jobs
+
+
 def _announce(
-    runs: SearchRuns, dataset: Dataset, epochs: int, budget: int, workers: Workers | None
+    runs: SearchRuns,
+    dataset: Dataset,
+    most: tuple[int, int],
+    budget: int,
+    workers: Workers | None,
 ) -> None:
     r"""Says what will be searched, and with workers about how long it takes, from a few timed
-    epochs.
+    epochs; :obj:`most` are the runs and epochs of all rounds and of what comes after them.
     """
     from meanmax.train import TrainingError
 
     methods, splits = len(runs.methods), sum(map(len, runs.groups))
+    number, epochs = most
     text = (
         f"Search: {budget} trial{'' if budget == 1 else 's'} of each of {methods} "
         f"method{'' if methods == 1 else 's'} on "
@@ -348,7 +366,7 @@ def _announce(
                 for number, method in enumerate(runs.methods)
             ]
             jobs = workers.jobs or max(1, (os.cpu_count() or 1) // workers.threads)
-            expected = STOPPED_EARLY * epochs * sum(seconds) / methods / jobs
+            expected = expected_seconds(number, epochs, sum(seconds) / methods, jobs)
             text += f", about {clock(expected)} if nothing is stored"
     click.echo(f"{text}.", err=True)
 

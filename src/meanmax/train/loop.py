@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.nn.utils import clip_grad_value_
 
+from meanmax.aggr import LearnableAggregation
 from meanmax.names import METRICS
 from meanmax.nn import Trainable
 from meanmax.ops.scaling import NotFiniteError
@@ -83,6 +84,8 @@ class Steps:
         self.model, self.schedule, self.communicator = model, schedule, communicator
         self.weights = model.other_parameters()
         self.aggregators = [p for p in model.aggregator_parameters() if p.requires_grad]
+        modules = model.modules() if schedule.aggregator_decay and communicator.rank == 0 else ()
+        self.pulled = [one for one in modules if isinstance(one, LearnableAggregation)]
         weights: dict[str, Any] = {"params": self.weights, "weight_decay": schedule.weight_decay}
         groups, lr = [weights], schedule.aggregator_lr
         self.side: torch.optim.Optimizer | None = None
@@ -121,6 +124,9 @@ class Steps:
         extra = self.model.extra_loss(sample.graph) if optimizer is self.main else None
         if not loss.requires_grad:
             return value
+        for one in self.pulled:
+            far = one.value - one.domain.lower
+            loss = loss + self.schedule.aggregator_decay / 2 * far.square().sum()
         (loss if extra is None else loss + extra).backward()  # type: ignore[no-untyped-call]
         moved = [p for group in optimizer.param_groups for p in group["params"]]
         self.communicator.share_gradients(moved)

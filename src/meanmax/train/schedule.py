@@ -42,6 +42,9 @@ class Schedule:
         aggregator_momentum (float): Momentum of :obj:`"sgd"`.
         aggregator_clip (float, optional): The limit for entries of the aggregators' gradient, which
             are clipped to it. :obj:`None` for no limit.
+        aggregator_decay (float): The weight :math:`\lambda` of the penalty
+            :math:`\lambda/2 \, (\theta - l)^2`, which pulls each entry of the aggregators'
+            parameter :math:`\theta` towards the linear end :math:`l` of its domain.
         aggregator_loss (str): The loss that aggregators minimize, alternating: on
             :obj:`"train"` or on :obj:`"val"` nodes.
         select (str): The criterion of the best epoch: the lowest validation :obj:`"loss"`, the
@@ -60,6 +63,7 @@ class Schedule:
     aggregator_optimizer: Optimizer = "sgd"
     aggregator_momentum: float = 0.9
     aggregator_clip: float | None = None
+    aggregator_decay: float = 0.0
     aggregator_loss: Part = "train"
     select: Select = "loss"
 

@@ -88,6 +88,7 @@ class Settings:
     weight_steps: int | None = None
     aggregator_lr: float | None = None
     aggregator_clip: float | None = None
+    aggregator_decay: float | None = None
     aggregator_steps: int | None = None
     aggregator_optimizer: str | None = None
     aggregator_momentum: float | None = None
@@ -244,10 +245,11 @@ def _matters(name: str, backbone: str, aggr: str, found: Mapping[str, Any]) -> b
     if name.startswith("aggregator_"):
         if aggr not in (*LEARNED, "pyg-softmax", "pyg-powermean"):
             return False
-        if aggr in LEARNED and not found.get("learn", True):
+        if not found.get("learn", True) if aggr in LEARNED else name == "aggregator_decay":
             return False
         alternating = found.get("schedule") == "alternating"
-        return alternating or name in ("aggregator_lr", "aggregator_clip")
+        always = ("aggregator_lr", "aggregator_clip", "aggregator_decay")
+        return alternating or name in always
     if aggr in PYG_BASELINES and name in MODEL:
         return name in ("layers", "hidden", "dropout") or (name == "heads" and backbone == "gat")
     if name in ("heads", "out_heads"):

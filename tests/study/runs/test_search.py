@@ -98,6 +98,14 @@ def test_the_epochs_of_settings_are_those_of_the_last_round(epochs, limits):
     assert runs.epochs == 9 * limits[0] + 4 * limits[1] + limits[2]
 
 
+def test_the_most_runs_are_known_before():
+    search, runs = searched(["none", "lp"], [(0, 1), (2,)], budget=9)
+    number = number_of(search)
+    made = Made(number)  # no deep trial is among the best, so that one is added
+    runs.run(made)
+    assert runs.runs == sum(len(tasks) for _, tasks in made.rounds)
+
+
 def test_every_group_is_searched_for_itself():
     search, runs = searched(["none"], [(0,), (1,)], budget=3)
     number = number_of(search)

@@ -125,6 +125,16 @@ class SearchRuns:
             total += most if method.aggr in LEARNED else 0
         return total * sum(map(len, self.groups))
 
+    @property
+    def runs(self) -> int:
+        r"""The most runs of all rounds."""
+        total = 0
+        for method in self.methods:
+            for rung in range(len(RUNGS)):
+                total += survivors(self._budget, rung) + (rung == 1)
+            total += method.aggr in LEARNED
+        return total * sum(map(len, self.groups))
+
     def longest(self, method: Method) -> int:
         r"""The most epochs of a trial of a method."""
         trials = method.search.trials(method.aggr)
