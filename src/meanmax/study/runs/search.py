@@ -130,7 +130,7 @@ class SearchRuns:
         r"""The most runs of all rounds."""
         total = 0
         for method in self.methods:
-            for rung in range(len(RUNGS)):
+            for rung in range(len(SHARES)):
                 total += survivors(self._budget, rung) + (rung == 1)
             total += method.aggr in LEARNED
         return total * sum(map(len, self.groups))
