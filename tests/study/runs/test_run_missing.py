@@ -179,7 +179,8 @@ def test_killed_with_workers(server, folder):
         pid = server.fill(folder, 2)
         wait_until(lambda keys={first, second}: keys <= started(folder).keys())
         workers = {started(folder)[key][-1] for key in (first, second)}
-        assert count(folder) == int(first) and len(workers) == 2  # both are at work
+        assert len(workers) == 2  # both are at work, and what they did before is being stored
+        wait_until(lambda stored=int(first): count(folder) == stored)
         kill(pid, signal.SIGKILL)
         wait_until(lambda pids=(pid, *workers): not any(map(is_there, pids)))
         for file in held:
