@@ -12,9 +12,11 @@ import scipy.sparse
 import torch
 
 from meanmax.data.dataset import Dataset, Split
+from meanmax.data.files import DataError
 from meanmax.data.matrices import canonical_edges
 from meanmax.data.readers.problems import Diagnostics
 from meanmax.graph import SparseFeatures
+from meanmax.names import TASKS
 
 PER_CLASS = 20
 _NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
@@ -27,6 +29,7 @@ class LabelColumns:
 
     y: np.ndarray
     names: tuple[str, ...] = ()
+    negative: bool = False  # whether numbers below 0 were read as no label
 
     @property
     def continuous(self) -> bool:
@@ -132,10 +135,25 @@ def without_gaps(cells: list[str], diagnostics: Diagnostics) -> list[str]:
     return emptied
 
 
-def assemble(name: str, nodes: NodeColumns, edges: EdgeColumns, directed: bool) -> Dataset:
+def check_task(task: str | None) -> None:
+    r"""Raises a :class:`DataError` unless this is one of :obj:`TASKS`, or :obj:`None`."""
+    if task not in (None, *TASKS):
+        listed = ", ".join(map(repr, TASKS))
+        raise DataError(f"'task' must be one of {listed}, or None (got {task!r})")
+
+
+def assemble(
+    name: str,
+    nodes: NodeColumns,
+    edges: EdgeColumns,
+    directed: bool,
+    task: str | None = None,
+) -> Dataset:
     r"""Sorts the edges, checks what only the whole graph shows, and raises if there are errors."""
     _note_edges(nodes, edges, directed)
-    _check_labels(nodes)
+    if task is not None:
+        nodes.labels = _as_declared(nodes, task)
+    _check_labels(nodes, declared=task is not None)
     splits = _splits(nodes)
     nodes.diagnostics.stop_on_errors()
     edge_index, weight = canonical_edges(
@@ -198,14 +216,37 @@ def _note_edges(nodes: NodeColumns, edges: EdgeColumns, directed: bool) -> None:
         nodes.diagnostics.note(message, "they learn from their own features only")
 
 
-def _check_labels(nodes: NodeColumns) -> None:
+def _as_declared(nodes: NodeColumns, task: str) -> LabelColumns:
+    r"""The labels as a task reads them: whole numbers may be classes or a regression target."""
+    labels, add = nodes.labels, nodes.diagnostics.error
+    if task == "classification":
+        if labels.continuous:
+            advice = "write classes as whole numbers or names, or use task='regression'"
+            add(
+                "some labels are not whole numbers, and task='classification' needs classes", advice
+            )
+        return labels
+    if labels.continuous:
+        return labels
+    if labels.y.ndim > 1 or not all(re.fullmatch(_NUMBER, name) for name in labels.names):
+        advice = "write one number for each node, or use task='classification'"
+        add("the labels are not numbers, and task='regression' needs them", advice)
+        return labels
+    if labels.negative:
+        advice = "write NaN for no target; save targets below 0 as text"
+        add("labels below 0 are read as none, also with task='regression'", advice)
+    numbers = np.array([*map(float, labels.names), np.nan])
+    return LabelColumns(as_target(numbers)[labels.y])  # -1 is the last one
+
+
+def _check_labels(nodes: NodeColumns, *, declared: bool) -> None:
     diagnostics, y, known = nodes.diagnostics, nodes.labels.y, nodes.labels.known
     if not known.any():
         advice = "this is enough to predict with a trained model, not to train one"
         diagnostics.note("no node has a label", advice)
         return
     if nodes.labels.continuous:
-        _check_target(nodes)
+        _check_target(nodes, declared=declared)
         return
     if y.ndim > 1:
         if y.shape[1] > 1 and (y[known].sum(1) == 1).all():
@@ -232,10 +273,11 @@ def _check_labels(nodes: NodeColumns) -> None:
         diagnostics.note(message, advice)
 
 
-def _check_target(nodes: NodeColumns) -> None:
+def _check_target(nodes: NodeColumns, *, declared: bool) -> None:
     y, known = nodes.labels.y, nodes.labels.known
-    message = "some labels are not whole numbers: they are read as a regression target, not classes"
-    nodes.diagnostics.note(message, "if they are classes, write whole numbers or names")
+    what = "some labels are not whole numbers: they are read as a regression target, not classes"
+    if not declared:
+        nodes.diagnostics.note(what, "if they are classes, write whole numbers or names")
     nodes.diagnostics.each(
         np.flatnonzero(np.isinf(y)),
         lambda node: (

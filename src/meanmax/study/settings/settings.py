@@ -35,7 +35,7 @@ _FORMER = {"tuned": "default"}  # names that earlier versions wrote into rows an
 _CONDITIONS = {"backbone", "aggr", "data"}
 _FORM = (
     "a settings file has a [default] table or base = 'default', and [[rule]] tables with when = "
-    "{ backbone = [...], aggr = [...], data = [...] }; a table [search] may say how they were found"
+    "{ backbone = [...], aggr = [...], data = [...] }; a table [search] is for notes"
 )
 OPTIONAL = ("aggregator_clip", "class_weight", "heads", "metric", "norm", "order", "skip")
 r"""Settings that :obj:`"none"` leaves out, in files and on the command line."""
@@ -100,8 +100,9 @@ def settings_key(settings: Mapping[str, Any]) -> str:
 
 @cache
 def read_rules(name: str) -> dict[str, Any]:
-    r"""The rules of a settings file, and its table :obj:`[search]`. A file outside the package may name one of :obj:`NAMES` as its
-    :obj:`base`: its own rules then follow those of the base, and override them.
+    r"""The rules of a settings file, and its table :obj:`[search]`. A file outside the package may
+    name one of :obj:`NAMES` as its :obj:`base`: its own rules then follow those of the base, and
+    override them.
     """
     name = check_settings_name(name)
     if name in NAMES:
