@@ -57,6 +57,10 @@ Task: TypeAlias = Literal["multiclass", "multilabel", "regression"]
 r"""What the target of a node or graph is: one class, several labels of 0 and 1, or a number."""
 
 
+TASKS: Final = ("classification", "regression")
+r"""What the labels of one's own graph may be declared to be."""
+
+
 class Metric(NamedTuple):
     r"""What is known of a metric without computing it."""
 

@@ -40,7 +40,7 @@ def own(monkeypatch):
     """What the reader of a person's own graphs is asked for."""
     asked = []
 
-    def read_own(path, *, directed=False, one_hot=(), impute=None, progress=None):
+    def read_own(path, *, directed=False, one_hot=(), impute=None, task=None, progress=None):
         asked.append(path)
         return load("karate")
 

@@ -25,6 +25,7 @@ from meanmax.names import (
     IMPUTATIONS,
     PYG_BASELINES,
     SPLIT_SCHEMES,
+    TASKS,
 )
 from meanmax.study.paper.result_tables import AGGRS as PAPER_AGGRS
 from meanmax.study.runs.engine import ENGINES, EngineError
@@ -211,6 +212,12 @@ own_graph = stack(
         type=click.Choice(IMPUTATIONS),
         help="Fill missing features of your own nodes: with the mean or median of the column, or "
         "with zero.",
+    ),
+    click.option(
+        "--task",
+        type=click.Choice(TASKS),
+        help="What the labels of your own graph are. [default: regression for numbers that are "
+        "not all whole, else classification]",
     ),
 )
 graph = stack(

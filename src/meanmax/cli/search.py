@@ -299,11 +299,12 @@ def chosen_grid(searched: Searched, budget: int, metric: str) -> Grid:
     r"""What was chosen: a line for each method and set of settings, those of most searches first,
     each with all that :obj:`--set` needs to train with it again.
     """
-    cells = []
+    cells, common = [], dict[str, Any]()
     for backbone, aggr in dict.fromkeys(method for method, _ in searched.found):
         name = f"{backbone}+{aggr}" if aggr != BASELINE else backbone
         found = searched.choices(backbone, aggr)
         for one, count in found[:LISTED_SETS]:
+            common = {name: one.trial.settings.get(name) for name in ("metric", "select", "epochs")}
             listed = changes(searched.searches[backbone], one.trial)
             cells.append([name, f"{count} of {len(searched.groups)}", listed])
         if rest := sum(count for _, count in found[LISTED_SETS:]):
@@ -316,6 +317,8 @@ def chosen_grid(searched: Searched, budget: int, metric: str) -> Grid:
         ["method", "searches", "settings, as --set takes them"],
         cells,
         left=["method", "settings, as --set takes them"],
+        caption="All have " + ", ".join(f"{name}={value}" for name, value in common.items()) + "; "
+        "--save-settings FILE writes the sets of most searches.",
     )
 
 

@@ -41,6 +41,7 @@ class TrainRequest:
     directed: bool
     one_hot: tuple[str, ...]
     impute: str | None
+    task: str | None
     backbone: str
     aggr: str
     scheme: str | None
@@ -70,7 +71,8 @@ class TrainRequest:
 
     def load(self) -> Dataset:
         r"""The data set."""
-        own = {"directed": self.directed, "one_hot": self.one_hot, "impute": self.impute}
+        names = ("directed", "one_hot", "impute", "task")
+        own = {name: getattr(self, name) for name in names}
         return load_dataset(self.source, self.data_dir, **own)
 
     def spec(self, origin: Mapping[str, Any]) -> RunSpec:

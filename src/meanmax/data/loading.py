@@ -48,6 +48,7 @@ def load(
     directed: bool = False,
     one_hot: OneHot = (),
     impute: Impute = None,
+    task: str | None = None,
     progress: Progress | None = None,
 ) -> Dataset:
     r"""Loads a data set of the catalogue by its name, or your own graph, or graphs, by the path.
@@ -81,10 +82,14 @@ def load(
             :obj:`"zero"`; or the value of each column by its name. The attribute
             :obj:`Dataset.encoding` holds the mappings, so that
             :obj:`load(other, **dataset.encoding)` has the same features. (default: :obj:`None`)
+        task (str, optional): What the labels of your own graph are: :obj:`"classification"` or
+            :obj:`"regression"`, which makes whole numbers a target. If :obj:`None`, numbers that
+            are not all whole are a target, and everything else names classes.
+            (default: :obj:`None`)
         progress (callable, optional): Called with a name, bytes done and bytes in total.
             (default: :obj:`None`)
     """
-    encoding: dict[str, Any] = {"one_hot": one_hot, "impute": impute}
+    encoding: dict[str, Any] = {"one_hot": one_hot, "impute": impute, "task": task}
     if not isinstance(name_or_path, str | PathLike):
         return read_object(name_or_path, directed=directed, **encoding)
     name = os.fspath(name_or_path)
@@ -96,6 +101,8 @@ def load(
         return read_own(name_or_path, directed=directed, progress=progress, **encoding)
     if directed:
         raise DataError(f"'directed' is for graphs of your own; '{kind}' is undirected")
+    if task is not None:
+        raise DataError(f"'task' is for graphs of your own; that of '{kind}' is known")
     if one_hot or impute is not None:
         raise DataError(
             f"'one_hot' and 'impute' are for graphs of your own; '{kind}' has numbers only, and "

@@ -154,3 +154,29 @@ def test_the_sizes_of_classes_are_told(tmp_path):
         f"10 classes, from {names[most]}: {counts[most]} ({100 * counts[most] / 1797:.1f} %) to "
         f"{names[least]}: {counts[least]} ({100 * counts[least] / 1797:.1f} %)"
     )
+
+
+def test_whole_numbers_can_be_declared_a_target(tmp_path):
+    draw = np.random.default_rng(0)
+    ages = draw.integers(18, 90, 40)
+    lines = [f"{node},{draw.normal() + age / 30:.3f},{age}" for node, age in enumerate(ages)]
+    (tmp_path / "nodes.csv").write_text("id,height,label\n" + "\n".join(lines) + "\n")
+    edges = "".join(f"{node},{(node + 1) % 40}\n" for node in range(40))
+    (tmp_path / "edges.csv").write_text(f"source,target\n{edges}")
+    out, words = tmp_path / "runs", ("--data", tmp_path, "--task", "regression")
+    words = ("compare", *words, "--out", out, *FEW[:-4], "--jobs", 2, *FEW[-2:])
+    result = invoke(*words)  # in workers, which load the data by themselves
+    assert result.exit_code == 0, result.output
+    assert {row.metric for row in Store(out).rows()} == {"r2"}
+    assert "--task regression" in (out / "report.html").read_text("utf-8")
+    shown = invoke("data", "show", tmp_path, "--task", "regression")
+    assert shown.exit_code == 0 and "mean target" in shown.output
+    model = tmp_path / "model.zip"
+    given = ("--data", tmp_path, "--task", "regression", "--set", "epochs=2")
+    assert invoke("train", *given, "--out", model).exit_code == 0
+    assert type(NodeRegressor.load(model)) is NodeRegressor
+    found = tmp_path / "found.csv"
+    said = invoke("predict", model, "--data", tmp_path, "--out", found)
+    assert "if they are whole numbers, give --task regression" in said.output
+    said = invoke("predict", model, *given[:4], "--out", found, "--force")
+    assert "R² " in said.output, said.output

@@ -207,7 +207,7 @@ def compare(
             }
             how = {"metric": metric, "splits": own[0].split, "pool": plan.pool}
             write_text(save_settings, settings_file(usual_choice, named, budget, **how))
-        repeat = options.words_of("directed", "one_hot", "impute")
+        repeat = options.words_of("directed", "one_hot", "impute", "task")
         if auto:
             repeat += options.words_of("budget", "references", "pairs")
             repeat += [] if space_name is None else ["--space", f"{PLACE}/{space_name.name}"]

@@ -200,7 +200,10 @@ def _score_of_numbers(model: Regressor, dataset: Dataset, found: np.ndarray) -> 
     from meanmax.train.metrics import compute
 
     if dataset.task != "regression":
-        raise ValueError("the model predicts numbers, but these data have classes or labels")
+        raise ValueError(
+            "the model predicts numbers, but these data have classes or labels; if they are whole "
+            "numbers, give --task regression"
+        )
     own = dataset.labelled.numpy()
     score = compute(model.metric_, found[own], dataset.y.numpy()[own], "regression")
     return f"{METRICS[model.metric_].label} {score_text(score, percent=False)}"

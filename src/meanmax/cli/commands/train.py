@@ -115,7 +115,8 @@ def train(
         request["overrides"] = {**given, **request["overrides"]}
     wanted = TrainRequest(**request)
     with options.clear_errors(LaunchError, TensorBoardError, ValueError):
-        settled = options.given(*("scheme", "split_seed", "cut", "directed", "one_hot", "impute"))
+        own = ("directed", "one_hot", "impute", "task")
+        settled = options.given("scheme", "split_seed", "cut", *own)
         check_source(wanted.source, distributed, settled)
         in_folder = is_graph_folder(wanted.source) and not is_partition(wanted.source)
         in_batches = sampling["kind"] != "none" or in_folder

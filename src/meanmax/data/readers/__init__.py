@@ -17,7 +17,7 @@ from meanmax.data.readers.arrays import (
     read_tensors,
     tensors_of,
 )
-from meanmax.data.readers.assemble import GraphColumns, assemble
+from meanmax.data.readers.assemble import GraphColumns, assemble, check_task
 from meanmax.data.readers.collection import as_collection
 from meanmax.data.readers.features import FeatureOptions, Impute, OneHot
 from meanmax.data.readers.graph_list import read_list
@@ -36,6 +36,7 @@ def read_own(
     directed: bool = False,
     one_hot: OneHot = (),
     impute: Impute = None,
+    task: str | None = None,
     progress: Progress | None = None,
 ) -> Dataset:
     r"""Reads a graph from a folder with :obj:`edges.csv` and :obj:`nodes.csv`, or from an
@@ -48,21 +49,28 @@ def read_own(
             file says; repeated edges are merged either way. (default: :obj:`False`)
         one_hot (sequence or mapping, optional): See :func:`meanmax.data.load`. (default: none)
         impute (str or mapping, optional): See :func:`meanmax.data.load`. (default: :obj:`None`)
+        task (str, optional): See :func:`meanmax.data.load`. (default: :obj:`None`)
         progress (callable, optional): Called as :obj:`progress(what, done, total)`.
 
     Raises:
         OwnDataError: If there is anything to fix; it shows the first problems with their lines.
     """
     options = FeatureOptions.of(one_hot, impute)
-    return _read(Path(path), directed, options, Diagnostics(str(path)), progress)
+    return _read(Path(path), directed, task, options, Diagnostics(str(path)), progress)
 
 
 def read_object(
-    data: Any, *, directed: bool = False, one_hot: OneHot = (), impute: Impute = None
+    data: Any,
+    *,
+    directed: bool = False,
+    one_hot: OneHot = (),
+    impute: Impute = None,
+    task: str | None = None,
 ) -> Dataset:
     r"""Reads a PyG :obj:`Data`, a list of them, or a PyG data set, as :func:`read_own` reads
     files.
     """
+    check_task(task)
     diagnostics, options = Diagnostics(type(data).__name__), FeatureOptions.of(one_hot, impute)
     graphs, name = graphs_of(data)
     if graphs is not None:
@@ -70,7 +78,7 @@ def read_object(
     else:
         graph, name = one_graph(data)
         columns = read_tensors(tensors_of(graph), diagnostics, options)
-    return assemble(name, *columns, directed)
+    return assemble(name, *columns, directed, task)
 
 
 def check(path: str | PathLike[str], **options: Any) -> list[DataProblem]:
@@ -84,12 +92,13 @@ def read_and_check(
     directed: bool = False,
     one_hot: OneHot = (),
     impute: Impute = None,
+    task: str | None = None,
     progress: Progress | None = None,
 ) -> tuple[Dataset | None, list[DataProblem]]:
     r"""The data set, if there are no errors, and the result of :func:`check`."""
     diagnostics, options = Diagnostics(str(path)), FeatureOptions.of(one_hot, impute)
     try:
-        dataset = _read(Path(path), directed, options, diagnostics, progress)
+        dataset = _read(Path(path), directed, task, options, diagnostics, progress)
     except OwnDataError:
         dataset = None
     return dataset, diagnostics.in_order()
@@ -98,10 +107,12 @@ def read_and_check(
 def _read(
     path: Path,
     directed: bool,
+    task: str | None,
     options: FeatureOptions,
     diagnostics: Diagnostics,
     progress: Progress | None,
 ) -> Dataset:
+    check_task(task)
     if not path.exists():
         diagnostics.fail("there is no such folder or file", "check the path")
     stem, dot, ending = path.name.partition(".")
@@ -111,22 +122,22 @@ def _read(
     suffix = next((known for known in FILES if path.name.lower().endswith(known)), "")
     if suffix == ".zip" or (path.is_dir() and tu_folder(path)):
         name, columns = read_tu(path, diagnostics, progress, options)
-        return assemble(name, *columns, directed)
+        return assemble(name, *columns, directed, task)
     if path.is_dir():
         columns = _read_folder(path, diagnostics, progress, options)
-        return assemble(path.resolve().name, *columns, directed)
+        return assemble(path.resolve().name, *columns, directed, task)
     if suffix == ".npz":
         columns = read_npz(path, diagnostics, progress, options)
-        return assemble(path.stem, *columns, directed)
+        return assemble(path.stem, *columns, directed, task)
     if suffix in (".pt", ".pth"):
         saved = load_tensors(path, diagnostics, progress)
         read_saved = read_list if isinstance(saved, list) else read_tensors
-        return assemble(path.stem, *read_saved(saved, diagnostics, options), directed)
+        return assemble(path.stem, *read_saved(saved, diagnostics, options), directed, task)
     if suffix:
         from meanmax.data.readers.attributed import read_graphml, read_node_link  # needs pyarrow
 
         reader = read_graphml if suffix.startswith(".graphml") else read_node_link
-        return assemble(stem, *reader(path, diagnostics, progress, options), directed)
+        return assemble(stem, *reader(path, diagnostics, progress, options), directed, task)
     advice = f"known are folders with edges.csv and nodes.csv, and {', '.join(FILES)}"
     diagnostics.fail("is of a kind that cannot be read", advice)
 

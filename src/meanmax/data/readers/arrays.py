@@ -188,7 +188,8 @@ class CheckedArrays:
         known = [int(value) for value in values[none:]]
         if names is not None and known and known[-1] < len(names):
             return LabelColumns(np.where(array < 0, -1, array), tuple(names))
-        return LabelColumns(np.maximum(y - none, -1).astype(np.int64), tuple(map(str, known)))
+        codes = np.maximum(y - none, -1).astype(np.int64)
+        return LabelColumns(codes, tuple(map(str, known)), negative=none > 0)
 
     def _indicators(self, name: str, array: np.ndarray, names: list[str] | None) -> LabelColumns:
         if array.dtype.kind == "U" or array.shape[1] == 0:

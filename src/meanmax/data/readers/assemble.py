@@ -12,11 +12,12 @@ import scipy.sparse
 import torch
 
 from meanmax.data.dataset import Dataset, Split
+from meanmax.data.files import DataError
 from meanmax.data.matrices import DEGREE_NAMES, canonical_edges, one_hot_degrees
 from meanmax.data.readers.problems import Diagnostics
 from meanmax.data.splits import NUM_FOLDS
 from meanmax.graph import SparseFeatures
-from meanmax.names import Level
+from meanmax.names import TASKS, Level
 
 PER_CLASS = 20
 _NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
@@ -31,6 +32,7 @@ class LabelColumns:
 
     y: np.ndarray
     names: tuple[str, ...] = ()
+    negative: bool = False  # whether numbers below 0 were read as no label
 
     @classmethod
     def none(cls, count: int) -> LabelColumns:
@@ -172,11 +174,26 @@ def without_gaps(cells: list[str], diagnostics: Diagnostics) -> list[str]:
     return emptied
 
 
-def assemble(name: str, nodes: NodeColumns, edges: EdgeColumns, directed: bool) -> Dataset:
+def check_task(task: str | None) -> None:
+    r"""Raises a :class:`DataError` unless this is one of :obj:`TASKS`, or :obj:`None`."""
+    if task not in (None, *TASKS):
+        listed = ", ".join(map(repr, TASKS))
+        raise DataError(f"'task' must be one of {listed}, or None (got {task!r})")
+
+
+def assemble(
+    name: str,
+    nodes: NodeColumns,
+    edges: EdgeColumns,
+    directed: bool,
+    task: str | None = None,
+) -> Dataset:
     r"""Sorts the edges, checks what only the whole graph shows, and raises if there are errors."""
     items: Items = nodes if nodes.graphs is None else nodes.graphs
     _note_edges(nodes, edges, directed)
-    _check_labels(items)
+    if task is not None:
+        items.labels = _as_declared(items, task)
+    _check_labels(items, declared=task is not None)
     splits = _splits(items)
     nodes.diagnostics.stop_on_errors()
     edge_index, weight = canonical_edges(
@@ -248,14 +265,37 @@ def _note_edges(nodes: NodeColumns, edges: EdgeColumns, directed: bool) -> None:
         nodes.diagnostics.note(message, "they learn from their own features only")
 
 
-def _check_labels(items: Items) -> None:
+def _as_declared(items: Items, task: str) -> LabelColumns:
+    r"""The labels as a task reads them: whole numbers may be classes or a regression target."""
+    labels, add = items.labels, items.diagnostics.error
+    if task == "classification":
+        if labels.continuous:
+            advice = "write classes as whole numbers or names, or use task='regression'"
+            add(
+                "some labels are not whole numbers, and task='classification' needs classes", advice
+            )
+        return labels
+    if labels.continuous:
+        return labels
+    if labels.y.ndim > 1 or not all(re.fullmatch(_NUMBER, name) for name in labels.names):
+        advice = f"write one number for each {items.level}, or use task='classification'"
+        add("the labels are not numbers, and task='regression' needs them", advice)
+        return labels
+    if labels.negative:
+        advice = "write NaN for no target; save targets below 0 as text"
+        add("labels below 0 are read as none, also with task='regression'", advice)
+    numbers = np.array([*map(float, labels.names), np.nan])
+    return LabelColumns(as_target(numbers)[labels.y])  # -1 is the last one
+
+
+def _check_labels(items: Items, *, declared: bool) -> None:
     diagnostics, y, known = items.diagnostics, items.labels.y, items.labels.known
     if not known.any():
         advice = "this is enough to predict with a trained model, not to train one"
         diagnostics.note(f"no {items.level} has a label", advice)
         return
     if items.labels.continuous:
-        _check_target(items)
+        _check_target(items, declared=declared)
         return
     if y.ndim > 1:
         if y.shape[1] > 1 and (y[known].sum(1) == 1).all():
@@ -290,10 +330,11 @@ def _note_small_classes(items: Items, counts: np.ndarray) -> None:
         items.diagnostics.note(message, f"the default split {takes}: add a 'split' column")
 
 
-def _check_target(items: Items) -> None:
+def _check_target(items: Items, *, declared: bool) -> None:
     y, known = items.labels.y, items.labels.known
-    message = "some labels are not whole numbers: they are read as a regression target, not classes"
-    items.diagnostics.note(message, "if they are classes, write whole numbers or names")
+    what = "some labels are not whole numbers: they are read as a regression target, not classes"
+    if not declared:
+        items.diagnostics.note(what, "if they are classes, write whole numbers or names")
     items.diagnostics.each(
         np.flatnonzero(np.isinf(y)),
         lambda item: f"the target of {items.name(item)} is not finite in 32 bits",

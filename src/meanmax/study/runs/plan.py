@@ -32,6 +32,7 @@ class DataRef:
     directed: bool = False  # whether the edges of one's own graph keep their direction
     one_hot: tuple[str, ...] = ()  # columns of categories of one's own nodes
     impute: str | None = None  # what missing features of one's own nodes are filled with
+    task: str | None = None  # what the labels of one's own nodes are declared to be
     copy: str | None = field(default=None, compare=False)  # the file with the loaded data
 
 

@@ -43,8 +43,8 @@ def load_prepared(ref: DataRef, spec: RunSpec) -> tuple[Dataset, Graph]:
         else:
             from meanmax.data import fingerprint, load
 
-            own = {"directed": ref.directed, "one_hot": ref.one_hot, "impute": ref.impute}
-            dataset = load(ref.source, data_dir=ref.data_dir, **own)  # type: ignore[arg-type]
+            own = {name: getattr(ref, name) for name in ("directed", "one_hot", "impute", "task")}
+            dataset = load(ref.source, data_dir=ref.data_dir, **own)
             keep_loaded(ref, dataset, fingerprint(dataset)[:20])
     dataset, graph, data_hash = _loaded[ref]
     if data_hash != spec.data_hash:

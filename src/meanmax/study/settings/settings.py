@@ -38,7 +38,7 @@ _FORMER = {"tuned": "default"}  # names that earlier versions wrote into rows an
 _CONDITIONS = {"backbone", "aggr", "data"}
 _FORM = (
     "a settings file has a [default] table or base = 'default', and [[rule]] tables with when = "
-    "{ backbone = [...], aggr = [...], data = [...] }; a table [search] may say how they were found"
+    "{ backbone = [...], aggr = [...], data = [...] }; a table [search] is for notes"
 )
 OPTIONAL = ("aggregator_clip", "class_weight", "heads", "jump", "metric", "norm", "order", "skip")
 r"""Settings that :obj:`"none"` leaves out, in files and on the command line."""
