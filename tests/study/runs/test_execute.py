@@ -191,10 +191,10 @@ def test_a_run_does_without_checkpoints_on_a_full_disk(interrupted, monkeypatch)
     task, path, whole = interrupted
     path.unlink()
 
-    def no_room(handle):
+    def no_room(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "fsync", no_room)
+    monkeypatch.setattr(torch, "save", no_room)
     assert_same(execute(task), whole)
     assert list(path.parent.iterdir()) == []
 
