@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from meanmax.graph import Graph, SparseFeatures
     from meanmax.nn import NodeModel, build_model
     from meanmax.ops import use_backend
-    from meanmax.train import NodeClassifier, NodeRegressor
+    from meanmax.train import GraphClassifier, GraphRegressor, NodeClassifier, NodeRegressor
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Graph",
+    "GraphClassifier",
+    "GraphRegressor",
     "LpAggregation",
     "NodeClassifier",
     "NodeModel",
@@ -49,6 +51,8 @@ _PLACES = {
     "maxness": "aggr",
     "NodeModel": "nn",
     "build_model": "nn",
+    "GraphClassifier": "train",
+    "GraphRegressor": "train",
     "NodeClassifier": "train",
     "NodeRegressor": "train",
 }

@@ -27,6 +27,9 @@ REFERENCES: Final = {
 }
 r"""The references of :mod:`meanmax.study.references`, and their labels in tables."""
 
+GRAPH_REFERENCES: Final = ("majority", "logistic")
+r"""Those for labels of whole graphs, between which there are no edges."""
+
 REGRESSION_REFERENCES: Final = {
     **REFERENCES,
     "majority": "mean of targets",
@@ -47,8 +50,11 @@ SPLIT_SCHEMES: Final = {
 }
 r"""The schemes of :func:`meanmax.data.make_split`, and what each does."""
 
+Level: TypeAlias = Literal["node", "graph"]
+r"""What has labels: the nodes of a graph, or whole graphs of a collection."""
+
 Task: TypeAlias = Literal["multiclass", "multilabel", "regression"]
-r"""What the target of a node is: one class, several labels of 0 and 1, or a number."""
+r"""What the target of a node or graph is: one class, several labels of 0 and 1, or a number."""
 
 
 TASKS: Final = ("classification", "regression")

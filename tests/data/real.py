@@ -11,7 +11,9 @@ FOLDER = Path(_NAMED) if _NAMED else Path(__file__).parents[3] / "shared" / "dat
 
 def needs(*names):
     """Skips a test where a file is missing."""
-    found = all(any((FOLDER / sub / name).is_file() for sub in ("", "planetoid")) for name in names)
+    found = all(
+        any((FOLDER / sub / name).is_file() for sub in ("", "planetoid", "tu")) for name in names
+    )
     return pytest.mark.skipif(not found, reason=f"no {', '.join(names)}; set MEANMAX_DATA")
 
 

@@ -31,6 +31,33 @@ def test_several_graphs_are_a_batch():
     assert dataset.graph().num_graphs == 2
 
 
+def test_a_list_of_graphs_for_pyg():
+    dataset = Dataset(
+        "d",
+        torch.arange(8.0).reshape(4, 2),
+        torch.tensor([[1.0, 0.0], [0.0, 1.0]]),
+        torch.tensor([[3, 0, 1, 2], [3, 1, 0, 3]]),  # not sorted by graph
+        torch.tensor([0.5, 1.0, 2.0, 3.0]),
+        class_names=("a", "b"),
+        graph_ptr=torch.tensor([0, 2, 4]),
+        level="graph",
+    )
+    first, second = dataset.to_data_list()
+    assert first.x.tolist() == [[0, 1], [2, 3]] and first.y.tolist() == [[1, 0]]
+    assert first.edge_index.tolist() == [[0, 1], [1, 0]] and first.edge_weight.tolist() == [1, 2]
+    assert second.edge_index.tolist() == [[1, 0], [1, 1]] and second.y.tolist() == [[0, 1]]
+    assert second.edge_weight.tolist() == [0.5, 3]
+
+
+def test_a_list_of_graphs_with_labels_of_nodes():
+    split = Split(torch.tensor([0]), torch.tensor([1]), torch.tensor([2]), "mine")
+    fields = FIELDS | {"graph_ptr": torch.tensor([0, 2, 2, 3]), "split": split}
+    first, empty, last = Dataset("d", **fields).to_data_list()
+    assert (first.y.tolist(), first.train_mask.tolist()) == ([0, 1], [True, False])
+    assert (empty.num_nodes, empty.edge_index.shape) == (0, (2, 0))
+    assert (last.y.tolist(), last.test_mask.tolist()) == ([-1], [True])
+
+
 def test_several_labels():
     nan = float("nan")
     dataset = Dataset("d", **FIELDS | {"y": torch.tensor([[0.0, 1.0], [nan, nan], [1.0, 1.0]])})

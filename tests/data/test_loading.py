@@ -3,7 +3,7 @@ import sys
 
 import pytest
 import torch
-from torch_geometric.data import Data, InMemoryDataset
+from torch_geometric.data import Data, HeteroData, InMemoryDataset
 from torch_geometric.datasets import KarateClub
 
 from meanmax.data import CATALOG, Dataset, fingerprint, load
@@ -165,11 +165,32 @@ def test_a_data_set_of_pyg_with_one_graph():
     assert fingerprint(load(KarateClub())) == fingerprint(load(KarateClub()[0]))
     assert load(KarateClub()).num_nodes == 34
     assert load(Graphs([pair()])).name == "Graphs"
-    with pytest.raises(DataError, match=r"'Graphs' holds 2 graphs: pass one of them.*data\[0\]"):
-        load(Graphs([pair(), pair()]))
 
 
-@pytest.mark.parametrize("other", [[pair()], None, torch.ones(2)], ids=["list", "None", "tensor"])
+def test_several_graphs_of_pyg():
+    for source in ([pair(), pair()], (pair(), pair()), Graphs([pair(), pair()])):
+        dataset = load(source)
+        assert (dataset.level, dataset.graph_ptr.tolist()) == ("node", [0, 3, 6])
+        assert dataset.edge_index.tolist() == [[1, 0, 2, 1, 4, 3, 5, 4], [0, 1, 1, 2, 3, 4, 4, 5]]
+        assert dataset.y.tolist() == [0, 1, 0] * 2
+    assert load(Graphs([pair(), pair()])).name == "Graphs"
+
+
+def test_graphs_of_pyg_with_one_label_each_survive_the_way_there_and_back():
+    dataset = load("digits-graphs")
+    graphs = dataset.to_data_list()
+    again = load(graphs)
+    assert again.level == "graph" and fingerprint(again) == fingerprint(dataset)
+    assert graphs[5].y.tolist() == [5] and graphs[5].num_nodes == dataset.graph_ptr.diff()[5]
+    assert load(graphs, directed=True).edge_index.equal(dataset.edge_index)
+
+
+def test_a_list_of_other_things_is_refused():
+    with pytest.raises(DataError, match="must hold Data of PyTorch Geometric only .got a HeteroDa"):
+        load([pair(), HeteroData()])
+
+
+@pytest.mark.parametrize("other", [None, torch.ones(2)], ids=["None", "tensor"])
 def test_other_objects_are_refused(other):
     with pytest.raises(DataError, match=f"Data of PyTorch Geometric.*got {type(other).__name__}"):
         load(other)

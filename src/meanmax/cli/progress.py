@@ -27,6 +27,7 @@ from meanmax.study.runs.plan import Plan, Task, check_methods, check_splits, ref
 from meanmax.study.runs.row import Row
 from meanmax.study.runs.run_missing import Workers
 from meanmax.study.runs.run_missing import run_missing as make_runs
+from meanmax.study.settings.settings import fitting_name
 from meanmax.study.stats.cells import shown_metric
 from meanmax.study.store.store import Store
 
@@ -60,7 +61,8 @@ def load_planned(
     the options for one's own graph.
     """
     dataset, data = load_dataset(source, data_dir, **own), reference(source, data_dir, **own)
-    return dataset, Plan(data, [backbone], aggrs, range(splits), settings_name, scheme, overrides)
+    name = fitting_name(settings_name, dataset.level)
+    return dataset, Plan(data, [backbone], aggrs, range(splits), name, scheme, overrides)
 
 
 def checked_tasks(plan: Plan, dataset: Dataset) -> list[Task]:

@@ -18,13 +18,13 @@ from meanmax.cli import options
 from meanmax.cli.progress import clock, run_missing, search_bar
 from meanmax.cli.tables import Grid
 from meanmax.data.files import DataError
-from meanmax.names import METRICS, REFERENCES
+from meanmax.names import GRAPH_REFERENCES, METRICS, REFERENCES
 from meanmax.study.runs.engine import keep_workers
 from meanmax.study.runs.plan import Plan, Task, check_methods, check_splits
 from meanmax.study.runs.row import Row
 from meanmax.study.runs.run_missing import Workers
 from meanmax.study.runs.search import Found, Group, Method, SearchRuns
-from meanmax.study.settings.search import SPACE, Search, Tried, changes
+from meanmax.study.settings.search import Search, Tried, changes
 from meanmax.study.settings.settings import AUTO, SettingsError, settings_key
 from meanmax.study.stats.comparison import BASELINE
 from meanmax.study.store.store import Store
@@ -213,7 +213,8 @@ def run_search(
     for plan in plans:
         (backbone,) = plan.backbones
         given = (backbone, plan.name_of(dataset), metric, budget, seed, plan.overrides)
-        search = Search(*given, SPACE if space_name is None else str(space_name))
+        space = None if space_name is None else str(space_name)
+        search = Search(*given, space, dataset.level)
         searches[backbone] = search
         tasks = plan.tasks(dataset)
         check_splits(tasks, dataset)
@@ -288,7 +289,7 @@ def final_tasks(
         if references and plan is plans[0]:
             for task in tasks:
                 if task.spec.aggr == BASELINE:
-                    for name in REFERENCES:
+                    for name in REFERENCES if dataset.level == "node" else GRAPH_REFERENCES:
                         spec = replace(task.spec, backbone=name, settings={"metric": metric})
                         found.append(replace(task, spec=spec, settings_name=AUTO))
     return found

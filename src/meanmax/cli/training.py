@@ -21,13 +21,14 @@ from meanmax.cli.progress import epoch_bar, load_dataset
 from meanmax.cli.search import fitting_metric
 from meanmax.data import DataError, Dataset
 from meanmax.names import METRICS, USUAL_METRIC
-from meanmax.study.runs.execute import classifier_of, regressor_of, stored
+from meanmax.study.runs.execute import classifier_of, estimator_of, stored
 from meanmax.study.runs.machine import num_threads, versions
 from meanmax.study.runs.plan import DataRef, Plan, check_methods
 from meanmax.study.runs.row import RunSpec, split_hash
-from meanmax.study.settings.settings import settings_for
-from meanmax.train import Checkpoint, History, NodeClassifier, NodeRegressor
+from meanmax.study.settings.settings import fitting_name, settings_for
+from meanmax.train import Checkpoint, History
 from meanmax.train.inputs import class_names_of
+from meanmax.train.loading import Model
 from meanmax.train.tensorboard import TensorBoard
 
 
@@ -94,7 +95,7 @@ def train_whole(request: TrainRequest) -> dict[str, Any]:
             [request.backbone],
             [request.aggr],
             [request.split_seed],
-            request.settings_name,
+            fitting_name(request.settings_name, dataset.level),
             request.scheme,
             request.overrides,
         )
@@ -116,15 +117,14 @@ def train_whole(request: TrainRequest) -> dict[str, Any]:
             method = f"{spec.backbone}+{spec.aggr}"
             click.echo(f"no effect on {method} with these settings: {', '.join(unused)}", err=True)
         stack.enter_context(num_threads(request.threads))
-        model: NodeClassifier | NodeRegressor
+        model = estimator_of(spec, dataset)
         names: dict[str, Any] = {}
-        if dataset.task == "regression":
-            model = regressor_of(spec)
-        else:
-            model = classifier_of(spec)
+        if dataset.task != "regression":
             names["class_names"] = class_names_of(dataset.class_names, dataset.y.dim())
         if split.val.numel() == 0:
-            click.echo("no validation nodes: training runs through all epochs", err=True)
+            click.echo(
+                f"no validation {dataset.level}s: training runs through all epochs", err=True
+            )
         checkpoint = request.checkpoint(spec.key)
         with epoch_bar(model.epochs, model.metric or USUAL_METRIC[dataset.task]) as bar:
 
@@ -255,7 +255,7 @@ def _parts_folder(request: TrainRequest, job: scale.Job) -> Path:
 
 
 def training_facts(
-    estimator: NodeClassifier | NodeRegressor,
+    estimator: Model,
     scores: Mapping[str, float | None],
     maxness: Mapping[str, np.ndarray],
 ) -> dict[str, Any]:
@@ -289,7 +289,7 @@ def _finish(
     request: TrainRequest,
     spec: RunSpec,
     split_name: str,
-    model: NodeClassifier | NodeRegressor,
+    model: Model,
     checkpoint: Checkpoint | None,
     facts: dict[str, Any],
     about: Mapping[str, Any] | None = None,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse
@@ -16,6 +17,7 @@ from torch import Tensor
 from meanmax.data.files import DataError
 from meanmax.graph import Graph, SparseFeatures
 from meanmax.graph.checks import Normalize, SelfLoops
+from meanmax.names import Level
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -36,8 +38,6 @@ class Split:
 
 
 UNLABELLED = -1
-Level: TypeAlias = Literal["node", "graph"]
-r"""What has labels: the nodes of a graph, or whole graphs of a collection."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -222,6 +222,39 @@ class Dataset:
         if self.num_graphs > 1:
             data.batch = self.graph_id
         return data
+
+    def to_data_list(self) -> list[Data]:
+        r"""A PyG :obj:`Data` for each graph, with dense features. Where graphs have the labels,
+        :obj:`y` is that of the graph, :obj:`[1]` or :obj:`[1, num_labels]`, and a split holds
+        positions in the list; otherwise nodes have their labels and the masks of the split.
+
+        Example:
+            >>> from meanmax.data import load
+            >>> graphs = load("digits-graphs").to_data_list()
+            >>> len(graphs), graphs[0]
+            (1797, Data(x=[35, 3], edge_index=[2, 182], y=[1]))
+        """
+        from torch_geometric.data import Data
+
+        whole = self.to_data()
+        owner = self.graph_id[self.edge_index[1]]
+        order = owner.argsort(stable=True)
+        ends_at = owner.bincount(minlength=self.num_graphs).cumsum(0).tolist()
+        pointer = self.graph_ptr.tolist()
+        graphs = []
+        for number, (first, end) in enumerate(pairwise([0, *ends_at])):
+            index = order[first:end]
+            nodes = slice(*pointer[number : number + 2])
+            labels = slice(number, number + 1) if self.level == "graph" else nodes
+            ends = self.edge_index[:, index] - pointer[number]
+            graph = Data(x=whole.x[nodes], edge_index=ends, y=self.y[labels])
+            if self.edge_weight is not None:
+                graph.edge_weight = self.edge_weight[index]
+            for name in ("train_mask", "val_mask", "test_mask"):
+                if self.level == "node" and name in whole:
+                    graph[name] = whole[name][nodes]
+            graphs.append(graph)
+        return graphs
 
     def __repr__(self) -> str:
         graphs = f"{self.num_graphs} graphs, " if self.num_graphs > 1 else ""

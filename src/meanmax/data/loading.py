@@ -3,7 +3,9 @@ r"""One function that loads every data set, and the small ones of scikit-learn a
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +15,14 @@ from torch import Tensor
 
 from meanmax.data.benchmarks.amazon import read_amazon
 from meanmax.data.benchmarks.citation import read_citation
+from meanmax.data.benchmarks.digits_graphs import digits_graphs
 from meanmax.data.benchmarks.ppi import read_ppi
+from meanmax.data.benchmarks.reach import reach_from_options
 from meanmax.data.benchmarks.sbm import sbm_from_options
+from meanmax.data.benchmarks.sets import sets_from_options
 from meanmax.data.dataset import Dataset
 from meanmax.data.fetch.catalog import CATALOG, is_name, unknown_name
-from meanmax.data.fetch.sources import contents
+from meanmax.data.fetch.sources import contents, locate_collection
 from meanmax.data.files import DataError, Progress
 from meanmax.data.matrices import standardise, undirected
 from meanmax.data.readers import read_object, read_own
@@ -31,11 +36,12 @@ _READERS = {
     **dict.fromkeys(("photo", "computers"), read_amazon),
     **dict.fromkeys(("ppi", "ppi-go"), read_ppi),
 }
+_GENERATORS = {"sbm": sbm_from_options, "sets": sets_from_options, "reach": reach_from_options}
 NEIGHBOURS = 10
 
 
 def load(
-    name_or_path: str | PathLike[str] | Data | InMemoryDataset,
+    name_or_path: str | PathLike[str] | Data | InMemoryDataset | list[Data],
     *,
     data_dir: str | PathLike[str] | None = None,
     download: bool = True,
@@ -45,7 +51,7 @@ def load(
     task: str | None = None,
     progress: Progress | None = None,
 ) -> Dataset:
-    r"""Loads a data set of the catalogue by its name, or your own graph by its path.
+    r"""Loads a data set of the catalogue by its name, or your own graph, or graphs, by the path.
 
     Example:
         >>> dataset = load("karate")
@@ -55,10 +61,13 @@ def load(
         torch.Size([2, 600])
 
     Args:
-        name_or_path (str, PathLike or Data): A name of :obj:`CATALOG`; :obj:`sbm:` with options of
-            :func:`~meanmax.data.benchmarks.sbm.sbm`; the file or folder of your own graph; or
-            PyG's :obj:`Data` or :obj:`InMemoryDataset` of one graph. Text that is a name is never
-            taken for a path: write :obj:`./cora` for a folder of that name.
+        name_or_path (str, PathLike or Data): A name of :obj:`CATALOG`; :obj:`sbm:`, :obj:`sets:` or
+            :obj:`reach:` with options of :func:`~meanmax.data.benchmarks.sbm.sbm`,
+            :func:`~meanmax.data.benchmarks.sets.sets` or
+            :func:`~meanmax.data.benchmarks.reach.reach`; the file or folder of your own graph, or
+            of a collection of graphs; or PyG's :obj:`Data`, a list of them, or an
+            :obj:`InMemoryDataset`. Text that is a name is never taken for a path: write
+            :obj:`./cora` for a folder of that name.
         data_dir (str or PathLike, optional): A folder to search first, and to write downloads to.
             (default: :obj:`None`)
         download (bool, optional): Whether missing files may be downloaded.
@@ -99,12 +108,20 @@ def load(
             f"'one_hot' and 'impute' are for graphs of your own; '{kind}' has numbers only, and "
             f"all of them"
         )
-    if kind == "sbm":
-        return sbm_from_options(options)
+    if kind in _GENERATORS:
+        return _GENERATORS[kind](options)
     if CATALOG[name].kind == "embedded":
-        return karate() if name == "karate" else from_sklearn(name)
+        special = {"karate": karate, "digits-graphs": digits_graphs}
+        return special[name]() if name in special else from_sklearn(name)
+    if CATALOG[name].collection:
+        return _read_collection(name, locate_collection(name, data_dir), progress)
     files = contents(name, data_dir=data_dir, download=download, progress=progress)
     return _READERS[name](name, files)
+
+
+def _read_collection(name: str, path: Path, progress: Progress | None) -> Dataset:
+    dataset = read_own(path, progress=progress)
+    return replace(dataset, name=name, notes=(f"read from {path}", *dataset.notes[1:]))
 
 
 def nearest_neighbours(points: np.ndarray, k: int, metric: str) -> Tensor:

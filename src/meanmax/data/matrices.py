@@ -10,6 +10,10 @@ from torch import Tensor
 
 from meanmax.data.files import DataError
 
+_DEGREES = 64
+DEGREE_NAMES = (*(f"degree={degree}" for degree in range(_DEGREES - 1)), f"degree>={_DEGREES - 1}")
+r"""The names of the columns of :func:`one_hot_degrees`."""
+
 
 def csr_problem(data: Any, indices: Any, indptr: Any, shape: Any, prefix: str = "") -> str:
     r"""What is wrong with the arrays of a sparse matrix, or :obj:`""`. The compiled code of scipy
@@ -83,3 +87,15 @@ def standardise(features: np.ndarray, rows: np.ndarray | None = None) -> np.ndar
     spread = known.std(axis=0)
     scaled: np.ndarray = (values - known.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     return scaled.astype(np.float32)
+
+
+def one_hot_degrees(edge_index: np.ndarray, num_nodes: int) -> np.ndarray:
+    r"""Features of nodes that have none: the number of neighbours, one-hot in 64 columns, the last
+    for 63 and more. Every collection gets the same columns, so that a model of one predicts
+    another, and a large degree is no large number. Self-loops do not count.
+    """
+    source, target = edge_index
+    degree = np.bincount(target[source != target], minlength=num_nodes)
+    x = np.zeros((num_nodes, _DEGREES), np.float32)
+    x[np.arange(num_nodes), np.minimum(degree, _DEGREES - 1)] = 1
+    return x

@@ -135,8 +135,8 @@ def development_pool(dataset: Dataset, scheme: str | None = None, seed: int = 0)
         if own.size < 3 and (own.size or wanted != "random"):
             raise DataError(
                 f"class '{name}' of '{dataset.name}' has {own.size} labelled "
-                f"{dataset.level}{'' if own.size == 1 else 's'}, and a development pool needs three "
-                f"of each class, to train, validate and test; label more, or merge classes"
+                f"{dataset.level}{'' if own.size == 1 else 's'}, and a development pool needs "
+                f"three of each class, to train, validate and test; label more, or merge classes"
             )
         sizes = (0, 0) if wanted == "random" else _class_counts(dataset, name, own.size, wanted)
         half = max(own.size // 2, sum(sizes))
@@ -332,7 +332,8 @@ def _take_by_class(
         if own.size < first + second:
             raise DataError(
                 f"'pool' has {own.size} {dataset.level}s of class '{name}', too few for {first} to "
-                f"train and {second} to validate; draw it with 'development_pool' for scheme '{scheme}'"
+                f"train and {second} to validate; draw it with 'development_pool' for scheme "
+                f"'{scheme}'"
             )
         part[own[:first]], part[own[first : first + second]] = 0, 1
     return [nodes[part == number] for number in range(4)]

@@ -67,6 +67,16 @@ def expand(ptr: Tensor) -> Tensor:
     return groups.repeat_interleave(ptr.diff())
 
 
+def ranges(starts: Tensor, sizes: Tensor) -> Tensor:
+    r"""Joins ranges of numbers: starts :obj:`[4, 0]` of sizes :obj:`[2, 3]` become
+    :obj:`[4, 5, 0, 1, 2]`, int64.
+    """
+    starts, sizes = starts.long(), sizes.long()
+    ends = sizes.cumsum(0)
+    shift = (starts - (ends - sizes)).repeat_interleave(sizes)
+    return shift + torch.arange(shift.numel(), device=shift.device)
+
+
 def pointer(index: Tensor, size: int) -> Tensor:
     r"""Returns where each group starts once sorted: :obj:`[0, 1, 0]` becomes :obj:`[0, 2, 3]`."""
     ptr = index.new_zeros(size + 1)

@@ -12,8 +12,15 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from meanmax.graph.build import EdgeList, Structure, build, build_from_csr, index_dtype
-from meanmax.graph.checks import Normalize, NumNodes, SelfLoops, as_weight
+from meanmax.graph.build import (
+    EdgeList,
+    Structure,
+    build,
+    build_from_csr,
+    index_dtype,
+    ranges,
+)
+from meanmax.graph.checks import Normalize, NumNodes, SelfLoops, as_index, as_weight
 from meanmax.graph.convert import edges_of_data, edges_of_networkx, edges_of_scipy, read_edge_list
 from meanmax.graph.handles import make_handle
 
@@ -55,6 +62,34 @@ def join_weights(weights: Sequence[Tensor | None]) -> Tensor | None:
     if len(shapes) > 1:
         raise ValueError(f"graphs of a batch must have equally many heads (got {shapes})")
     return torch.cat(given)
+
+
+def select_graphs(structure: Structure, graphs: Tensor) -> tuple[Structure, Tensor]:
+    r"""Some graphs of a batch, and their edges in CSR order."""
+    src_sizes, dst_sizes = structure.src_ptr.diff()[graphs], structure.dst_ptr.diff()[graphs]
+    first = structure.dst_ptr[:-1][graphs]
+    edge_ptr = structure.rowptr[structure.dst_ptr].long()
+    edge_sizes = edge_ptr.diff()[graphs]
+    edges = ranges(edge_ptr[:-1][graphs], edge_sizes)
+    src_ptr, dst_ptr = (pointer_of(sizes) for sizes in (src_sizes, dst_sizes))
+    shift = (src_ptr[:-1] - structure.src_ptr[:-1][graphs]).repeat_interleave(edge_sizes)
+    rows = ranges(first, dst_sizes)
+    dtype = index_dtype(int(src_ptr[-1]), int(dst_ptr[-1]), edges.numel())
+    found = Structure(
+        num_src=int(src_ptr[-1]),
+        num_dst=int(dst_ptr[-1]),
+        rowptr=pointer_of(structure.rowptr.diff()[rows]).to(dtype),
+        col=(structure.col[edges] + shift).to(dtype),
+        perm=None,
+        src_ptr=src_ptr,
+        dst_ptr=dst_ptr,
+    )
+    return found, edges
+
+
+def pointer_of(sizes: Tensor) -> Tensor:
+    r"""Where each of the groups of these sizes begins, int64."""
+    return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]).long()
 
 
 def _order(part: Structure) -> Tensor:
@@ -129,6 +164,7 @@ class Graph:
         self.weight: Final = weight
         self.cache: Final[dict[Any, Any]] = {}
         self.handle: Final = make_handle(self)
+        self._selected_from: tuple[Graph, Tensor] | None = None
 
     @classmethod
     def from_edge_index(
@@ -277,6 +313,33 @@ class Graph:
             raise ValueError("a part of a graph that is spread over processes cannot be batched")
         structure = join_structures([graph._structure for graph in graphs])
         return cls(structure, join_weights([graph.weight for graph in graphs]))
+
+    def select(self, graphs: Tensor) -> Graph:
+        r"""Some graphs of a batch as a batch, in the order asked for, with edges in CSR order.
+
+        What layers prepare of it (self-loops, normalised weights) is taken from what they have
+        prepared of the whole batch, so that mini-batches of a collection cost no more than a copy.
+
+        Args:
+            graphs (Tensor): The numbers of the graphs, int64.
+
+        Example:
+            >>> batch = Graph.from_edge_index([[0, 2], [1, 2]], batch=torch.tensor([0, 0, 1]))
+            >>> batch.select(torch.tensor([1, 0])).edge_index.tolist()
+            [[0, 1], [0, 2]]
+        """
+        graphs = as_index(graphs, "graphs").long()
+        if graphs.dim() != 1 or not graphs.numel():
+            raise ValueError(f"'graphs' must list at least one graph (got {list(graphs.shape)})")
+        low, high = (int(end) for end in graphs.aminmax())
+        if low < 0 or high >= self.num_graphs:
+            raise ValueError(
+                f"'graphs' must be numbers from 0 to {self.num_graphs - 1} (got {low} to {high})"
+            )
+        structure, edges = select_graphs(self._structure, graphs)
+        found = Graph(structure, None if self.weight is None else self.weight[edges])
+        found._selected_from = self, graphs
+        return found
 
     @property
     def num_nodes(self) -> int:
@@ -436,6 +499,9 @@ class Graph:
         return found
 
     def _prepare(self, normalize: Normalize | None, self_loops: SelfLoops) -> Graph:
+        if self._selected_from is not None and not self.has_learned_weight:
+            whole, graphs = self._selected_from
+            return whole.prepared(normalize, self_loops).select(graphs)
         structure, weight = self._structure.in_csr_order, self.weight
         if normalize is None and self_loops is False:
             return self if structure is self._structure else Graph(structure, weight)

@@ -8,6 +8,7 @@ from typing import Any, Protocol, final
 import torch
 from torch import Tensor
 
+from meanmax.graph.build import ranges
 from meanmax.graph.checks import Normalize, SelfLoops
 from meanmax.graph.graph import Graph
 
@@ -144,10 +145,7 @@ def with_sources(graph: Graph, rows: Tensor) -> Tensor:
 
 def edges_of(graph: Graph, rows: Tensor) -> Tensor:
     r"""The edges of some rows in CSR order, row by row, int64."""
-    count = graph.rowptr.diff()[rows].long()
-    before = count.cumsum(0) - count
-    shift = (graph.rowptr[rows].long() - before).repeat_interleave(count)
-    return torch.arange(len(shift), device=graph.device) + shift
+    return ranges(graph.rowptr[rows], graph.rowptr.diff()[rows])
 
 
 def _cut(graph: Graph, nodes: Tensor, rows: Tensor) -> Graph:

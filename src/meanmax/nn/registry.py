@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 from torch.nn import BatchNorm1d, LayerNorm, Module, ReLU, Sequential
 
 from meanmax.aggr import LearnableAggregation
-from meanmax.names import WITHOUT_AGGREGATOR, aggregator_name
+from meanmax.names import WITHOUT_AGGREGATOR, Level, aggregator_name
 from meanmax.nn.cat import CATConv, Conjunction, StructuralEmbedding
 from meanmax.nn.conv import Aggr, Order, check_positive, check_rate, make_aggregator
 from meanmax.nn.gat import GATConv
@@ -26,7 +26,6 @@ from meanmax.nn.sage import SAGEConv
 from meanmax.ops.spec import Form, check_choice
 
 Nonlinear: TypeAlias = Literal["first", "all", "hidden", "readout"]
-Level: TypeAlias = Literal["node", "graph"]
 Skip: TypeAlias = Literal["linear", "residual"] | None
 Norm: TypeAlias = Literal["batch", "layer"] | None
 

@@ -21,7 +21,9 @@ from torch import Tensor
 
 from meanmax.data import Dataset, Split
 from meanmax.graph import Graph
+from meanmax.names import GRAPH_REFERENCES
 from meanmax.names import REFERENCES as LABELS
+from meanmax.nn import readout
 from meanmax.nn.linear import Features, as_dense
 from meanmax.train.problem import Scaling
 
@@ -182,7 +184,22 @@ def run_reference(
         raise ValueError(f"unknown reference {name!r}: 'name' must be one of {listed}")
     graph = dataset.graph() if graph is None else graph
     function, _ = REFERENCES[name]
-    return function(dataset.x, graph, dataset.y, split, metric, dataset.num_classes)
+    x = dataset.x
+    if dataset.level == "graph":
+        if name not in GRAPH_REFERENCES:
+            raise ValueError(f"{name!r} spreads labels of nodes, and whole graphs have no edges")
+        x = pooled(x, graph)
+        graph = Graph.from_edge_index(x.new_zeros(2, 0).long(), batch=torch.arange(len(x)))
+    return function(x, graph, dataset.y, split, metric, dataset.num_classes)
+
+
+def pooled(x: Features, graph: Graph) -> Tensor:
+    r"""What is known of each graph without its edges: mean and maximum of the features of its
+    nodes, and the logarithm of their number, :obj:`[num_graphs, 2 * num_features + 1]`.
+    """
+    nodes, count = as_dense(x), graph.dst_ptr.diff()
+    summary = readout(nodes, graph, aggr=["mean", "max"])
+    return torch.cat([summary, count.to(nodes.dtype).log1p().unsqueeze(1)], dim=1)
 
 
 def _best(

@@ -1,22 +1,24 @@
-r"""Training of models: the loop, one :func:`fit` for all kinds of data, a classifier and a
-regressor."""
+r"""Training of models: the loop, one :func:`fit` for all kinds of data, classifiers and regressors
+of nodes and of graphs."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from meanmax.train.checkpoint import Checkpoint, CheckpointError
-    from meanmax.train.classifier import NodeClassifier
+    from meanmax.train.classifier import GraphClassifier, NodeClassifier
     from meanmax.train.loading import load_model
     from meanmax.train.loop import TrainingError, evaluate, train
     from meanmax.train.problem import LabeledNodes, Sample, TrainingProblem
-    from meanmax.train.regressor import NodeRegressor
+    from meanmax.train.regressor import GraphRegressor, NodeRegressor
     from meanmax.train.schedule import History, Schedule
     from meanmax.train.settings import Settings, SettingsError
 
 __all__ = [
     "Checkpoint",
     "CheckpointError",
+    "GraphClassifier",
+    "GraphRegressor",
     "History",
     "LabeledNodes",
     "NodeClassifier",
@@ -35,11 +37,11 @@ __all__ = [
 # Imported at first use: settings and stored rows need no PyTorch.
 _MODULES = {
     "checkpoint": ("Checkpoint", "CheckpointError"),
-    "classifier": ("NodeClassifier",),
+    "classifier": ("GraphClassifier", "NodeClassifier"),
     "loading": ("load_model",),
     "loop": ("TrainingError", "evaluate", "train"),
     "problem": ("LabeledNodes", "Sample", "TrainingProblem"),
-    "regressor": ("NodeRegressor",),
+    "regressor": ("GraphRegressor", "NodeRegressor"),
     "schedule": ("History", "Schedule"),
     "settings": ("Settings", "SettingsError"),
 }

@@ -1,27 +1,155 @@
-r"""A scikit-learn style classifier of nodes."""
+r"""Classifiers of nodes and of graphs in scikit-learn's style."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, final
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, final
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from meanmax.aggr.base import LearnableAggregation
 from meanmax.names import Task
 from meanmax.train import inputs
 from meanmax.train.checkpoint import Checkpoint
-from meanmax.train.estimator import NodeEstimator
+from meanmax.train.estimator import Estimator, OfGraphs
 from meanmax.train.fit import TrainingData
 from meanmax.train.loop import OnEpoch
-from meanmax.train.problem import Objective, Scale
+from meanmax.train.problem import Objective
+
+
+@dataclass(eq=False, repr=False)
+class Classifier(Estimator):
+    r"""What the classifiers of nodes and of graphs share."""
+
+    _tasks = ("multiclass", "multilabel")
+
+    class_weight: str | None = field(default=None, kw_only=True)
+
+    classes_: np.ndarray = field(init=False)
+    class_names_: tuple[str, ...] = field(init=False)
+    multilabel_: bool = field(init=False)
+
+    @property
+    def task_(self) -> Task:
+        r"""Whether a node has one class or several labels."""
+        return "multilabel" if self.multilabel_ else "multiclass"
+
+    def fit(
+        self,
+        graph: Any,
+        x: Any = None,
+        y: Any = None,
+        train_mask: Any = None,
+        val_mask: Any = None,
+        *,
+        class_names: Sequence[str] | None = None,
+        on_epoch: OnEpoch | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> Self:
+        r"""Trains on the nodes of :obj:`train_mask` and keeps the weights of the epoch that is best
+        on those of :obj:`val_mask`: the one with the lowest loss, unless :obj:`schedule_options`
+        has another :obj:`select`.
+
+        In a batch of several graphs of which none holds both training and validation nodes, only
+        the graphs of training nodes are seen in training, :obj:`batch_graphs` at a time.
+
+        One object may hold everything: :obj:`fit(data)` takes features, labels and the two masks
+        from PyG's :obj:`Data`, from PyG's data set of one graph or from a
+        :class:`meanmax.data.Dataset`; of several splits it takes the first.
+
+        Args:
+            graph (Graph, Tensor, Data, sparse matrix or networkx.Graph): The graph, or a batch.
+            x (array-like or sparse): Features, :obj:`[num_nodes, num_features]`.
+            y (array-like): One class of any type for each node, or 0/1 in a column for each of
+                several labels. Only those of the two masks are read.
+            train_mask (array-like): Training nodes, as a mask or as indices.
+            val_mask (array-like, optional): Validation nodes. Without them, training runs through
+                all epochs. (default: :obj:`None`)
+            class_names (sequence, optional): The names of the classes 0, 1, ... in :obj:`y`, or of
+                the labels. Every named class counts, even if no training node has it.
+                (default: :obj:`None`)
+            on_epoch (callable, optional): Called after each epoch with its number and the
+                :class:`~meanmax.train.History`. (default: :obj:`None`)
+            checkpoint (Checkpoint, optional): The file that keeps the state of training. If it
+                exists, training resumes from it. It is not removed. (default: :obj:`None`)
+        """
+        given = inputs.completed(graph, x, y, train_mask, val_mask, level=self.level)
+        class_names = given.class_names if class_names is None else class_names
+
+        def read_targets(train: Tensor, num_nodes: int) -> inputs.Targets:
+            return inputs.as_targets(given.y, train, num_nodes, class_names)
+
+        names = None if class_names is None else tuple(map(str, class_names))
+        return self._fit(
+            given,
+            read_targets,
+            class_names=names,
+            on_epoch=on_epoch,
+            checkpoint=checkpoint,
+        )
+
+    def predict_proba(self, graph: Any, x: Any = None) -> np.ndarray:
+        r"""The probability of every class, or of every label, :obj:`[num_nodes, num_classes]`, on
+        the graph trained on or another one; the arguments are as in :meth:`fit`, also of the
+        methods below.
+        """
+        out = self._output(graph, x)
+        chance: Tensor = out.sigmoid() if self.multilabel_ else out.softmax(dim=1)
+        return chance.numpy()
+
+    def predict(self, graph: Any, x: Any = None) -> np.ndarray:
+        r"""The class of every node, :obj:`[num_nodes]`, or 0/1 for every label,
+        :obj:`[num_nodes, num_labels]`.
+        """
+        chance = self.predict_proba(graph, x)
+        if self.multilabel_:
+            return (chance > 0.5).astype(np.int64)
+        found: np.ndarray = self.classes_[chance.argmax(axis=1)]
+        return found
+
+    def score(self, graph: Any, x: Any = None, y: Any = None, mask: Any = None) -> float:
+        r"""The metric, by default the accuracy, or micro-F1 for several labels, on the nodes of a
+        mask; :obj:`score(data)` takes everything from one object, and its test nodes. NaN if it is
+        not defined for them, such as ROC AUC for nodes of one class.
+        """
+        given = inputs.completed(graph, x, y, test=mask, level=self.level)
+        mask = inputs.scored(given, x, y, mask, self.level)
+        out = self._output(given.graph, given.x)
+        true, missing = inputs.as_labels(given.y, len(out))
+        index = torch.arange(len(out))
+        if mask is not None:
+            index = inputs.as_index(mask, len(out), "mask", self.level)
+        if self.metric_ == "accuracy":  # also of classes that were not trained on
+            inputs.check_present(missing[index.numpy()], "mask")
+            found = self.classes_[out.argmax(dim=1).numpy()]
+            return float(np.mean(true[index.numpy()] == found[index.numpy()]))
+        nodes = inputs.Targets(true, missing, self.classes_).nodes(index, "mask")
+        return replace(nodes, objective=Objective(self.metric_)).score(out)
+
+    def _keep_target(self, data: TrainingData) -> None:
+        self.classes_, self.class_names_ = data.classes, data.class_names
+        self.multilabel_ = data.task == "multilabel"
+
+    def _target_facts(self) -> dict[str, Any]:
+        return {
+            "classes": self.classes_.tolist(),
+            "class_names": list(self.class_names_),
+            "multilabel": self.multilabel_,
+        }
+
+    def _restore_target(self, facts: Mapping[str, Any]) -> int:
+        self.classes_ = np.asarray(facts["classes"])
+        # Early versions did not save names.
+        self.class_names_ = tuple(facts.get("class_names", map(str, facts["classes"])))
+        self.multilabel_ = facts["multilabel"]
+        return len(self.classes_)
 
 
 @final
-class NodeClassifier(NodeEstimator):
+@dataclass(eq=False, repr=False)
+class NodeClassifier(Classifier):
     r"""Learns to classify the nodes of a graph from some labelled ones.
 
     It is a scikit-learn estimator, except that methods take a graph and its features:
@@ -90,168 +218,46 @@ class NodeClassifier(NodeEstimator):
     """
 
     _format = "meanmax.NodeClassifier/1"
-    _tasks = ("multiclass", "multilabel")
 
-    classes_: np.ndarray
-    class_names_: tuple[str, ...]
-    multilabel_: bool
 
-    def __init__(
-        self,
-        backbone: str = "gcn",
-        aggr: str | LearnableAggregation | None = "softmax",
-        *,
-        hidden: int = 64,
-        layers: int = 2,
-        heads: int | None = None,
-        dropout: float = 0.5,
-        nonlinear: str = "first",
-        epochs: int = 400,
-        lr: float = 0.01,
-        weight_decay: float = 5e-4,
-        patience: int = 100,
-        metric: str | None = None,
-        class_weight: str | None = None,
-        scale: Scale = True,
-        batch_graphs: int = 2,
-        model_options: dict[str, Any] | None = None,
-        schedule_options: dict[str, Any] | None = None,
-        seed: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            backbone,
-            aggr,
-            hidden=hidden,
-            layers=layers,
-            heads=heads,
-            dropout=dropout,
-            nonlinear=nonlinear,
-            epochs=epochs,
-            lr=lr,
-            weight_decay=weight_decay,
-            patience=patience,
-            metric=metric,
-            scale=scale,
-            batch_graphs=batch_graphs,
-            model_options=model_options,
-            schedule_options=schedule_options,
-            seed=seed,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight
+@final
+@dataclass(eq=False, repr=False)
+class GraphClassifier(OfGraphs, Classifier):
+    r"""Learns to classify whole graphs: molecules, images, sets of points.
 
-    @property
-    def task_(self) -> Task:
-        r"""Whether a node has one class or several labels."""
-        return "multilabel" if self.multilabel_ else "multiclass"
+    It is used as :class:`~meanmax.NodeClassifier` is, with a collection of graphs in the place of
+    the nodes of one: a list of PyG's :obj:`Data`, PyG's data set, a
+    :class:`meanmax.data.Dataset`, or a batch :class:`~meanmax.Graph` with features.
 
-    def fit(
-        self,
-        graph: Any,
-        x: Any = None,
-        y: Any = None,
-        train_mask: Any = None,
-        val_mask: Any = None,
-        *,
-        class_names: Sequence[str] | None = None,
-        on_epoch: OnEpoch | None = None,
-        checkpoint: Checkpoint | None = None,
-    ) -> NodeClassifier:
-        r"""Trains on the nodes of :obj:`train_mask` and keeps the weights of the epoch that is best
-        on those of :obj:`val_mask`: the one with the lowest loss, unless :obj:`schedule_options`
-        has another :obj:`select`.
+    .. code-block:: python
 
-        In a batch of several graphs of which none holds both training and validation nodes, only
-        the graphs of training nodes are seen in training, :obj:`batch_graphs` at a time.
+        model = GraphClassifier("sage", aggr="softmax").fit(graphs, train_mask=train, val_mask=val)
+        model.predict(graphs)
 
-        One object may hold everything: :obj:`fit(data)` takes features, labels and the two masks
-        from PyG's :obj:`Data`, from PyG's data set of one graph or from a
-        :class:`meanmax.data.Dataset`; of several splits it takes the first.
+    Masks and indices are those of graphs. Without :obj:`train_mask`, all graphs outside of
+    :obj:`val_mask` are trained on. Training sees the training graphs alone, :obj:`batch_graphs` at
+    a time.
 
-        Args:
-            graph (Graph, Tensor, Data, sparse matrix or networkx.Graph): The graph, or a batch.
-            x (array-like or sparse): Features, :obj:`[num_nodes, num_features]`.
-            y (array-like): One class of any type for each node, or 0/1 in a column for each of
-                several labels. Only those of the two masks are read.
-            train_mask (array-like): Training nodes, as a mask or as indices.
-            val_mask (array-like, optional): Validation nodes. Without them, training runs through
-                all epochs. (default: :obj:`None`)
-            class_names (sequence, optional): The names of the classes 0, 1, ... in :obj:`y`, or of
-                the labels. Every named class counts, even if no training node has it.
-                (default: :obj:`None`)
-            on_epoch (callable, optional): Called after each epoch with its number and the
-                :class:`~meanmax.train.History`. (default: :obj:`None`)
-            checkpoint (Checkpoint, optional): The file that keeps the state of training. If it
-                exists, training resumes from it. It is not removed. (default: :obj:`None`)
-        """
-        given = inputs.completed(graph, x, y, train_mask, val_mask)
-        class_names = given.class_names if class_names is None else class_names
+    Args:
+        backbone (str, optional): See :func:`meanmax.build_model`. (default: :obj:`"sage"`)
+        aggr (str, optional): The aggregator of layers and readout. (default: :obj:`"softmax"`)
+        readout (str, optional): :obj:`"mean"` or :obj:`"sum"` over the nodes of a graph, where
+            the aggregator begins; or another of :class:`meanmax.nn.Readout`, which is kept.
+            (default: :obj:`"mean"`)
+        jump (str, optional): :obj:`"cat"` to read out all layers. (default: :obj:`None`)
+        norm (str, optional): :obj:`"batch"` or :obj:`"layer"`. (default: :obj:`"batch"`)
+        hidden, layers, heads, dropout, nonlinear, epochs, lr, weight_decay, patience, metric,
+        class_weight, scale, batch_graphs, model_options, schedule_options, seed, verbose: As in
+            :class:`~meanmax.NodeClassifier`, with other defaults.
 
-        def read_targets(train: Tensor, num_nodes: int) -> inputs.Targets:
-            return inputs.as_targets(given.y, train, num_nodes, class_names)
+    Example:
+        >>> from meanmax.data import load, make_split
+        >>> digits = load("digits-graphs")
+        >>> split = make_split(digits)
+        >>> model = GraphClassifier(layers=1, epochs=2)
+        >>> model = model.fit(digits, train_mask=split.train[:200], val_mask=split.val)
+        >>> model.predict(digits).shape
+        (1797,)
+    """
 
-        names = None if class_names is None else tuple(map(str, class_names))
-        return self._fit(
-            given,
-            read_targets,
-            class_names=names,
-            on_epoch=on_epoch,
-            checkpoint=checkpoint,
-        )
-
-    def predict_proba(self, graph: Any, x: Any = None) -> np.ndarray:
-        r"""The probability of every class, or of every label, :obj:`[num_nodes, num_classes]`, on
-        the graph trained on or another one; the arguments are as in :meth:`fit`, also of the
-        methods below.
-        """
-        out = self._output(graph, x)
-        chance: Tensor = out.sigmoid() if self.multilabel_ else out.softmax(dim=1)
-        return chance.numpy()
-
-    def predict(self, graph: Any, x: Any = None) -> np.ndarray:
-        r"""The class of every node, :obj:`[num_nodes]`, or 0/1 for every label,
-        :obj:`[num_nodes, num_labels]`.
-        """
-        chance = self.predict_proba(graph, x)
-        if self.multilabel_:
-            return (chance > 0.5).astype(np.int64)
-        found: np.ndarray = self.classes_[chance.argmax(axis=1)]
-        return found
-
-    def score(self, graph: Any, x: Any = None, y: Any = None, mask: Any = None) -> float:
-        r"""The metric, by default the accuracy, or micro-F1 for several labels, on the nodes of a
-        mask; :obj:`score(data)` takes everything from one object, and its test nodes. NaN if it is
-        not defined for them, such as ROC AUC for nodes of one class.
-        """
-        given = inputs.completed(graph, x, y, test=mask)
-        mask = inputs.needed(given.test, "mask") if x is None and y is None else mask
-        out = self._output(given.graph, given.x)
-        true, missing = inputs.as_labels(given.y, len(out))
-        index = torch.arange(len(out))
-        if mask is not None:
-            index = inputs.as_index(mask, len(out), "mask")
-        if self.metric_ == "accuracy":  # also of classes that were not trained on
-            inputs.check_present(missing[index.numpy()], "mask")
-            found = self.classes_[out.argmax(dim=1).numpy()]
-            return float(np.mean(true[index.numpy()] == found[index.numpy()]))
-        nodes = inputs.Targets(true, missing, self.classes_).nodes(index, "mask")
-        return replace(nodes, objective=Objective(self.metric_)).score(out)
-
-    def _keep_target(self, data: TrainingData) -> None:
-        self.classes_, self.class_names_ = data.classes, data.class_names
-        self.multilabel_ = data.task == "multilabel"
-
-    def _target_facts(self) -> dict[str, Any]:
-        return {
-            "classes": self.classes_.tolist(),
-            "class_names": list(self.class_names_),
-            "multilabel": self.multilabel_,
-        }
-
-    def _restore_target(self, facts: Mapping[str, Any]) -> int:
-        self.classes_ = np.asarray(facts["classes"])
-        # Early versions did not save names.
-        self.class_names_ = tuple(facts.get("class_names", map(str, facts["classes"])))
-        self.multilabel_ = facts["multilabel"]
-        return len(self.classes_)
+    _format = "meanmax.GraphClassifier/1"

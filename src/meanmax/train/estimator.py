@@ -1,4 +1,4 @@
-r"""What the classifier and the regressor of nodes share: parameters, training and files."""
+r"""What classifiers and regressors share: parameters, training and files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import inspect
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -17,13 +18,13 @@ from torch import Tensor
 
 from meanmax.aggr.base import LearnableAggregation
 from meanmax.graph import Graph
-from meanmax.names import PYG_BASELINES, USUAL_METRIC, Task, default_aggregator
+from meanmax.names import PYG_BASELINES, USUAL_METRIC, Level, Task, default_aggregator
 from meanmax.nn import Trainable, build_model
 from meanmax.nn.linear import Features
 from meanmax.nn.registry import LAYER_OPTIONS
 from meanmax.train import inputs
 from meanmax.train.checkpoint import Checkpoint, read_archive, write_archive
-from meanmax.train.fit import GraphData, TrainingData
+from meanmax.train.fit import BATCH_GRAPHS, GraphData, TrainingData
 from meanmax.train.fit import fit as fit_model
 from meanmax.train.loop import SINGLE_PROCESS, Communicator, OnEpoch
 from meanmax.train.problem import Scaling
@@ -31,62 +32,44 @@ from meanmax.train.schedule import History
 from meanmax.train.settings import AGGREGATOR, MODEL, SCHEDULE, Settings
 
 
-class NodeEstimator(BaseEstimator, ABC):  # type: ignore[misc]
-    r"""An estimator of targets of nodes; see :class:`~meanmax.NodeClassifier` and
-    :class:`~meanmax.NodeRegressor` for its parameters and attributes.
+@dataclass(eq=False, repr=False)
+class Estimator(BaseEstimator, ABC):  # type: ignore[misc]
+    r"""An estimator of targets of nodes or graphs; see :class:`~meanmax.NodeClassifier` and
+    :class:`~meanmax.GraphClassifier` for its parameters and attributes.
     """
 
     _format: ClassVar[str]  # of its files
     _tasks: ClassVar[tuple[Task, ...]]  # that it can learn
+    level: ClassVar[Level] = "node"
 
-    model_: Trainable
-    history_: History
-    scaling_: Scaling
-    n_features_in_: int
-    num_nodes_: int | None
-    about_: dict[str, Any]
-    fitted_params_: dict[str, Any]
+    backbone: str = "gcn"
+    aggr: str | LearnableAggregation | None = "softmax"
+    _: KW_ONLY
+    hidden: int = 64
+    layers: int = 2
+    heads: int | None = None
+    dropout: float = 0.5
+    nonlinear: str = "first"
+    epochs: int = 400
+    lr: float = 0.01
+    weight_decay: float = 5e-4
+    patience: int = 100
+    metric: str | None = None
+    scale: bool | str = True
+    batch_graphs: int = BATCH_GRAPHS["node"]
+    model_options: dict[str, Any] | None = None
+    schedule_options: dict[str, Any] | None = None
+    seed: int = 0
+    verbose: bool = False
 
-    def __init__(
-        self,
-        backbone: str = "gcn",
-        aggr: str | LearnableAggregation | None = "softmax",
-        *,
-        hidden: int = 64,
-        layers: int = 2,
-        heads: int | None = None,
-        dropout: float = 0.5,
-        nonlinear: str = "first",
-        epochs: int = 400,
-        lr: float = 0.01,
-        weight_decay: float = 5e-4,
-        patience: int = 100,
-        metric: str | None = None,
-        scale: bool | str = True,
-        batch_graphs: int = 2,
-        model_options: dict[str, Any] | None = None,
-        schedule_options: dict[str, Any] | None = None,
-        seed: int = 0,
-        verbose: bool = False,
-    ) -> None:
-        self.backbone = backbone
-        self.aggr = aggr
-        self.hidden = hidden
-        self.layers = layers
-        self.heads = heads
-        self.dropout = dropout
-        self.nonlinear = nonlinear
-        self.epochs = epochs
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.patience = patience
-        self.metric = metric
-        self.scale = scale
-        self.batch_graphs = batch_graphs
-        self.model_options = model_options
-        self.schedule_options = schedule_options
-        self.seed = seed
-        self.verbose = verbose
+    # What is learned.
+    model_: Trainable = field(init=False)
+    history_: History = field(init=False)
+    scaling_: Scaling = field(init=False)
+    n_features_in_: int = field(init=False)
+    num_nodes_: int | None = field(init=False)
+    about_: dict[str, Any] = field(init=False)
+    fitted_params_: dict[str, Any] = field(init=False)
 
     @classmethod
     def from_settings(cls, settings: Settings, *, seed: int = 0) -> Self:
@@ -105,8 +88,13 @@ class NodeEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if options := settings.given(sorted(AGGREGATOR)):
             model["aggr_options"] = options
         params = settings.given(name for name in own if hasattr(settings, name))
+        usual = {each.name: each.default for each in fields(Estimator) if each.init}
+        if cls.level == "graph":
+            usual |= {"nonlinear": "all", "batch_graphs": BATCH_GRAPHS["graph"], "norm": None}
+        for name in ("aggr", "model_options", "schedule_options", "seed"):
+            usual.pop(name)
         return cls(
-            **{"scale": False, **params},
+            **{**usual, "scale": False, **params},
             model_options={**model, **settings.extra} or None,
             schedule_options=settings.given(sorted(set(SCHEDULE) - set(own))) or None,
             seed=seed,
@@ -122,7 +110,7 @@ class NodeEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             params["aggr"] = default_aggregator(self.backbone)
         model, schedule = params.pop("model_options"), params.pop("schedule_options")
         arguments = {*inspect.signature(build_model).parameters, *LAYER_OPTIONS}
-        allowed = arguments - set(params) - {"in_channels", "out_channels"}
+        allowed = arguments - set(params) - {"in_channels", "out_channels", "task"}
         model = _checked_options("model_options", model, allowed)
         schedule = _checked_options("schedule_options", schedule, set(SCHEDULE) - set(params))
         if self.aggr in PYG_BASELINES and model:
@@ -158,23 +146,36 @@ class NodeEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """
         settings = self.settings()
         settings.make_schedule()  # its errors come first
-        train_mask, val_mask = inputs.needed(given.train, "train_mask"), given.val
+        train_mask, val_mask = given.train, given.val
         x = inputs.as_features(given.x)
         graph = inputs.as_graph(given.graph, x.size(0))
-        train_nodes = inputs.as_index(train_mask, x.size(0), "train_mask")
-        targets = read_targets(train_nodes, x.size(0))
-        nodes = targets.nodes(train_nodes, "train_mask")
+        count = graph.num_graphs if self.level == "graph" else x.size(0)
+        if train_mask is None and self.level == "graph":
+            train_mask = torch.ones(count, dtype=torch.bool)
+            if val_mask is not None:
+                train_mask[inputs.as_index(val_mask, count, "val_mask", self.level)] = False
+        train_mask = inputs.needed(train_mask, "train_mask")
+        train = inputs.as_index(train_mask, count, "train_mask", self.level)
+        targets = read_targets(train, count)
+        nodes = targets.nodes(train, "train_mask")
         val = None
         if val_mask is not None:
-            val_nodes = inputs.as_index(val_mask, x.size(0), "val_mask")
-            if (shared := int(torch.isin(val_nodes, train_nodes).sum())) > 0:
+            val_index = inputs.as_index(val_mask, count, "val_mask", self.level)
+            if (shared := int(torch.isin(val_index, train).sum())) > 0:
                 raise ValueError(
-                    f"'train_mask' and 'val_mask' share {shared} nodes: validate on others"
+                    f"'train_mask' and 'val_mask' share {shared} {self.level}s: validate on others"
                 )
-            val = targets.nodes(val_nodes, "val_mask")
+            val = targets.nodes(val_index, "val_mask")
         names = tuple(map(str, targets.classes if class_names is None else class_names))
         data = GraphData.from_arrays(
-            x, graph, nodes, val, settings, classes=targets.classes, class_names=names
+            x,
+            graph,
+            nodes,
+            val,
+            settings,
+            classes=targets.classes,
+            class_names=names,
+            level=self.level,
         )
         return self.fit_data(data, on_epoch=on_epoch, checkpoint=checkpoint)
 
@@ -189,11 +190,12 @@ class NodeEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         r"""Trains on prepared data, such as batches or a rank's part; see
         :func:`meanmax.train.fit.fit`.
         """
-        if data.task not in self._tasks:
+        if data.task not in self._tasks or data.level != self.level:
+            kind = data.level.capitalize()
             raise ValueError(
-                f"{type(self).__name__} learns {' and '.join(self._tasks)} tasks (got a "
-                f"{data.task} task): use NodeRegressor for numbers and NodeClassifier for classes "
-                f"or labels"
+                f"{type(self).__name__} learns {' and '.join(self._tasks)} tasks of {self.level}s "
+                f"(got a {data.task} task of {data.level}s): use {kind}Regressor for numbers and "
+                f"{kind}Classifier for classes or labels"
             )
         params = self.get_params()
         self.model_, self.history_ = fit_model(
@@ -211,7 +213,7 @@ class NodeEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return self
 
     def embed(self, graph: Any, x: Any = None) -> np.ndarray:
-        r"""The last hidden embedding of every node, :obj:`[num_nodes, hidden]`."""
+        r"""The last hidden embedding of every node, :obj:`[num_nodes, hidden]`, or graph."""
         return self.model_.embed(*self._inputs(graph, x)).numpy()
 
     def maxness(self, graph: Any, x: Any = None) -> dict[str, np.ndarray]:
@@ -281,7 +283,9 @@ class NodeEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.scaling_ = Scaling(facts["sparse"], arrays["mean"], arrays["scale"])
         pair = Graph.from_edge_index([[0, 1], [1, 0]])  # the true degrees are in the state
         sizes = (self.n_features_in_, out_channels)
-        model = self.settings().build_model(*sizes, num_nodes=self.num_nodes_, graph=pair)
+        model = self.settings().build_model(
+            *sizes, num_nodes=self.num_nodes_, graph=pair, level=self.level
+        )
         named = [(name.split("/", 1), value) for name, value in arrays.items()]
         model.load_state_dict({name[1]: value for name, value in named if name[0] == "model"})
         self.model_ = model.eval()
@@ -310,7 +314,7 @@ class NodeEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _inputs(self, graph: Any, x: Any) -> tuple[Features, Graph]:
         self._check_fitted()
-        given = inputs.completed(graph, x, None)
+        given = inputs.completed(graph, x, None, level=self.level)
         graph, x = given.graph, inputs.as_features(given.x)
         graph = inputs.as_graph(graph, x.size(0))
         if x.size(1) != self.n_features_in_:
@@ -318,6 +322,26 @@ class NodeEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 f"'x' has {x.size(1)} features, but the model was trained on {self.n_features_in_}"
             )
         return (self.scaling_(x) if self.fitted_params_["scale"] else x), graph
+
+
+@dataclass(eq=False, repr=False)
+class OfGraphs:
+    r"""The level and the defaults of estimators of whole graphs."""
+
+    level: ClassVar[Level] = "graph"
+
+    backbone: str = "sage"
+    _: KW_ONLY
+    layers: int = 3
+    dropout: float = 0.2
+    nonlinear: str = "all"
+    lr: float = 0.005
+    weight_decay: float = 0.0
+    patience: int = 50
+    batch_graphs: int = BATCH_GRAPHS["graph"]
+    readout: str = "mean"
+    jump: str | None = None
+    norm: str | None = "batch"
 
 
 def _checked_options(name: str, options: object, allowed: set[str]) -> dict[str, Any]:

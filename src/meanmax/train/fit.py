@@ -11,7 +11,7 @@ import torch
 
 from meanmax.data.dataset import Dataset, Split
 from meanmax.graph import Graph
-from meanmax.names import Task
+from meanmax.names import Level, Task
 from meanmax.nn import Trainable
 from meanmax.nn.linear import Features
 from meanmax.train.checkpoint import Checkpoint, CheckpointError
@@ -25,10 +25,15 @@ from meanmax.train.problem import (
     graph_numbers,
     graph_samples,
     joined,
+    nodes_of,
+    of_graphs,
     rows_of,
 )
 from meanmax.train.schedule import History
 from meanmax.train.settings import Settings
+
+BATCH_GRAPHS: dict[Level, int] = {"node": TrainingProblem.batch_graphs, "graph": 64}
+r"""Graphs per batch, by what has the labels, unless settings say otherwise."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,6 +51,7 @@ class TrainingData:
     scaling: Scaling  # of the features, whether or not it is applied
     num_nodes: int | None = None  # if there is one graph
     objective: Objective = Objective()
+    level: Level = "node"  # of the labels
 
     @property
     def out_channels(self) -> int:
@@ -66,6 +72,8 @@ class GraphData(TrainingData):
     is *inductive*: only the graphs of training nodes are seen, in batches, and each has its own
     sample. Otherwise one sample holds everything. Test nodes have no influence on this: they are
     not known here.
+
+    Where whole graphs have the labels, training sees the training graphs alone, in batches.
     """
 
     x: Features  # of all nodes, scaled if that is set
@@ -84,24 +92,31 @@ class GraphData(TrainingData):
         *,
         classes: np.ndarray,
         class_names: tuple[str, ...],
+        level: Level = "node",
     ) -> Self:
         r"""Makes the samples. With :obj:`settings.scale`, the scale of the features is that of
         training nodes if training is inductive, else of all nodes.
         """
-        inductive = graph.num_graphs > 1
-        if inductive and val is not None:
+        of_nodes = level == "node"
+        inductive = graph.num_graphs > 1 or not of_nodes
+        if inductive and of_nodes and val is not None:
             train_graphs, val_graphs = (graph_numbers(graph, part.index) for part in (nodes, val))
             inductive = not bool(torch.isin(train_graphs, val_graphs).any())
-        scaling = Scaling.of(rows_of(x, nodes.index) if inductive else x, settings.scale or False)
+        seen = nodes.index if of_nodes else nodes_of(graph, nodes.index)
+        scaling = Scaling.of(rows_of(x, seen) if inductive else x, settings.scale or False)
         x = scaling(x) if settings.scale else x
         count = out_channels(nodes.task, classes)
         channels = count if settings.backbone == "cat" else None
         objective = Objective.of(settings, nodes, count)
         nodes = replace(nodes, objective=objective)
-        own = graph_samples(x, graph, nodes, channels) if inductive else [Sample(x, graph, nodes)]
-        batch_graphs = settings.batch_graphs or TrainingProblem.batch_graphs
+        own = [Sample(x, graph, nodes)]
+        if not of_nodes:
+            own = [of_graphs(own[0], torch.arange(len(nodes.index)))]
+        elif inductive:
+            own = graph_samples(x, graph, nodes, channels)
+        batch_graphs = settings.batch_graphs or BATCH_GRAPHS[level]
         data = cls(
-            problem=TrainingProblem(own, None, batch_graphs),
+            problem=TrainingProblem(own, None, batch_graphs, level),
             graph=own[0].graph,
             num_features=x.size(1),
             classes=classes,
@@ -114,6 +129,7 @@ class GraphData(TrainingData):
             whole=graph,
             inductive=inductive,
             structure_channels=channels,
+            level=level,
         )
         if val is None:
             return data
@@ -134,13 +150,16 @@ class GraphData(TrainingData):
             settings,
             classes=np.arange(len(dataset.class_names)),
             class_names=dataset.class_names,
+            level=dataset.level,
         )
 
     def sample(self, nodes: LabeledNodes) -> Sample:
         r"""Any nodes as the trained model sees them: in the whole graph, or in those graphs of the
-        batch that hold them.
+        batch that hold them. At the level of graphs, those graphs.
         """
         nodes = replace(nodes, objective=self.objective)
+        if self.level == "graph":
+            return of_graphs(Sample(self.x, self.whole, nodes), torch.arange(len(nodes.index)))
         if not self.inductive:
             return Sample(self.x, self.whole, nodes)
         return joined(graph_samples(self.x, self.whole, nodes, self.structure_channels))
@@ -171,7 +190,9 @@ def fit(
         try:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
-                model = settings.build_model(*sizes, num_nodes=data.num_nodes, graph=data.graph)
+                model = settings.build_model(
+                    *sizes, num_nodes=data.num_nodes, graph=data.graph, level=data.level
+                )
                 if communicator.rank:  # the first continues as a single process would
                     torch.manual_seed(seed + 7919 * communicator.rank)
                 args = (on_epoch, checkpoint, communicator)

@@ -10,12 +10,13 @@ import numpy as np
 import scipy.sparse
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 from torch_geometric.data import Dataset as PyGDataset
 
 from meanmax.data.dataset import Dataset
 from meanmax.data.readers.arrays import one_graph
 from meanmax.graph import Graph, SparseFeatures
+from meanmax.names import Level
 from meanmax.nn.linear import Features
 from meanmax.train.problem import LabeledNodes
 
@@ -32,17 +33,30 @@ class Given(NamedTuple):
     class_names: tuple[str, ...] | None
 
 
-def unpacked(data: Any) -> Given | None:
+def unpacked(data: Any, level: Level = "node") -> Given | None:
     r"""The graph, features, labels and split (the first, if there are several) of a
-    :class:`~meanmax.data.Dataset`, of PyG's :obj:`Data`, or of PyG's data set of one graph;
+    :class:`~meanmax.data.Dataset`, of PyG's :obj:`Data`, or of PyG's data set of one graph; at the
+    level of graphs, of a list of PyG's :obj:`Data`, of their :obj:`Batch` or of PyG's data set.
     :obj:`None` for anything else.
     """
     if isinstance(data, Dataset):
+        if data.level != level:
+            own = data.level.capitalize()
+            raise ValueError(
+                f"'{data.name}' has labels of {data.level}s: use {own}Classifier or {own}Regressor"
+            )
         split = data.split
         parts = (None,) * 3 if split is None else (split.train, split.val, split.test)
         train, val, test = (None if nodes is None or not len(nodes) else nodes for nodes in parts)
         names = class_names_of(data.class_names, data.y.dim())
         return Given(data.graph(), data.x, data.y, train, val, test, names or None)
+    if level == "graph":
+        return _collected(data)
+    if isinstance(data, list | tuple) and data and all(isinstance(one, Data) for one in data):
+        raise ValueError(
+            "this is a list of graphs: use GraphClassifier or GraphRegressor for labels of graphs, "
+            "or PyG's Batch.from_data_list(...) for labels of their nodes"
+        )
     if not isinstance(data, Data | PyGDataset):
         return None
     data, _ = one_graph(data)
@@ -51,15 +65,62 @@ def unpacked(data: Any) -> Given | None:
     return Given(data, data.x, data.y, train, val, test, None)
 
 
+def _collected(data: Any) -> Given | None:
+    if isinstance(data, PyGDataset) or (isinstance(data, Sequence) and not isinstance(data, str)):
+        graphs = list(data)
+        if not all(isinstance(one, Data) for one in graphs):
+            return None
+        if not graphs:
+            raise ValueError("the collection holds no graph")
+        for number, one in enumerate(graphs):
+            width = None if one.x is None else tuple(one.x.shape[1:])
+            if width is None or width != tuple(graphs[0].x.shape[1:]):
+                raise ValueError(
+                    f"graph {number} has {'no features' if width is None else width} and graph 0 "
+                    f"has {tuple(graphs[0].x.shape[1:])}: give the nodes of all graphs equally "
+                    f"many features 'x'"
+                )
+        labelled = [one.y is not None for one in graphs]
+        if any(labelled) and not all(labelled):
+            raise ValueError(
+                f"graph {labelled.index(False)} has no 'y' and others have: give all or none of "
+                f"them labels, NaN or -1 for those that are not known"
+            )
+        data = Batch.from_data_list(graphs)
+    if not isinstance(data, Batch):
+        if isinstance(data, Data):
+            raise ValueError("this is one graph: give a list of them, or their Batch")
+        return None
+    graph, y = Graph.from_data(data), data.y
+    if y is not None and y.dim() and len(y) != graph.num_graphs:
+        raise ValueError(
+            f"'y' must have one label, or one row of labels, for each of {graph.num_graphs} graphs "
+            f"(got {len(y)} in all): use NodeClassifier for labels of nodes"
+        )
+    return Given(graph, data.x, y, None, None, None, None)
+
+
 def completed(
-    graph: Any, x: Any, y: Any, train: Any = None, val: Any = None, test: Any = None
+    graph: Any,
+    x: Any,
+    y: Any,
+    train: Any = None,
+    val: Any = None,
+    test: Any = None,
+    *,
+    level: Level = "node",
 ) -> Given:
-    r"""The arguments, with what is not given taken from the first one if it holds everything."""
-    found = unpacked(graph) if x is None and y is None else None
+    r"""The arguments, with what is not given taken from the first one if it holds everything; a
+    collection may have its labels beside it.
+    """
+    whole = x is None and (y is None or level == "graph")
+    found = unpacked(graph, level) if whole else None
     if found is None:
         return Given(graph, x, y, train, val, test, None)
-    if train is not None:
-        found = found._replace(train=train, val=val)
+    if y is not None:
+        found = found._replace(y=y, class_names=None)
+    if train is not None or val is not None:
+        found = found._replace(train=found.train if train is None else train, val=val)
     return found if test is None else found._replace(test=test)
 
 
@@ -70,9 +131,18 @@ def needed(nodes: Any, name: str) -> Any:
     return nodes
 
 
+def scored(given: Given, x: Any, y: Any, mask: Any, level: Level) -> Any:
+    r"""What is scored: the test part of one object that holds everything, where it has one; all
+    graphs of a collection without.
+    """
+    if x is not None or y is not None or mask is not None:
+        return mask
+    return given.test if level == "graph" else needed(given.test, "mask")
+
+
 @dataclass(frozen=True, eq=False)
 class Targets:
-    r"""Labels of all nodes."""
+    r"""Labels of all nodes, or graphs."""
 
     values: np.ndarray  # [num_nodes] of any type, or 0/1, [num_nodes, num_labels]
     missing: np.ndarray  # which nodes have no label, bool, [num_nodes]
@@ -302,31 +372,31 @@ def as_features(x: Any) -> Features:
     return found
 
 
-def as_index(mask: Any, num_nodes: int, name: str) -> Tensor:
-    r"""Node indices from a mask or from indices; not empty, none twice."""
+def as_index(mask: Any, count: int, name: str, level: Level = "node") -> Tensor:
+    r"""Indices of nodes or graphs from a mask or from indices; not empty, none twice."""
     given = mask.detach().cpu() if isinstance(mask, Tensor) else torch.from_numpy(np.array(mask))
     if given.dim() != 1:
-        raise ValueError(f"'{name}' must be a mask or a list of nodes (got {list(given.shape)})")
+        raise ValueError(f"'{name}' must be a mask or a list of {level}s (got {list(given.shape)})")
     if given.dtype == torch.bool:
-        if given.numel() != num_nodes:
+        if given.numel() != count:
             raise ValueError(
-                f"'{name}' is a mask of {given.numel()} nodes, but there are {num_nodes}"
+                f"'{name}' is a mask of {given.numel()} {level}s, but there are {count}"
             )
         index = given.nonzero().view(-1)
     elif given.is_floating_point() or given.is_complex():
         raise ValueError(f"'{name}' must be a bool mask or integer indices (got {given.dtype})")
-    elif given.numel() == num_nodes > 2 and bool(((given == 0) | (given == 1)).all()):
+    elif given.numel() == count > 2 and bool(((given == 0) | (given == 1)).all()):
         raise ValueError(
-            f"'{name}' looks like a mask of zeros and ones, which would be read as the nodes 0 and "
-            f"1: pass it as bool, for instance {name}.astype(bool)"
+            f"'{name}' looks like a mask of zeros and ones, which would be read as the {level}s 0 "
+            f"and 1: pass it as bool, for instance {name}.astype(bool)"
         )
     else:
         index = torch.unique(given.long())
-        if index.numel() and not 0 <= int(index[0]) <= int(index[-1]) < num_nodes:
+        if index.numel() and not 0 <= int(index[0]) <= int(index[-1]) < count:
             raise ValueError(
-                f"'{name}' must hold nodes from 0 to {num_nodes - 1} "
+                f"'{name}' must hold {level}s from 0 to {count - 1} "
                 f"(got {int(index[0])} to {int(index[-1])})"
             )
     if index.numel() == 0:
-        raise ValueError(f"'{name}' selects no node")
+        raise ValueError(f"'{name}' selects no {level}")
     return index

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TypeAlias
 
 from meanmax.train.checkpoint import read_archive
-from meanmax.train.classifier import NodeClassifier
-from meanmax.train.regressor import NodeRegressor
+from meanmax.train.classifier import GraphClassifier, NodeClassifier
+from meanmax.train.regressor import GraphRegressor, NodeRegressor
 
-_KINDS: dict[str, type[NodeClassifier] | type[NodeRegressor]] = {
-    kind._format: kind for kind in (NodeClassifier, NodeRegressor)
+Model: TypeAlias = NodeClassifier | NodeRegressor | GraphClassifier | GraphRegressor
+_KINDS: dict[str, type[Model]] = {
+    kind._format: kind for kind in (NodeClassifier, NodeRegressor, GraphClassifier, GraphRegressor)
 }
 
 
-def load_model(path: str | os.PathLike[str]) -> NodeClassifier | NodeRegressor:
-    r"""Reads a file that a :class:`~meanmax.NodeClassifier` or a :class:`~meanmax.NodeRegressor`
-    saved; raises a :class:`ValueError` for any other file.
+def load_model(path: str | os.PathLike[str]) -> Model:
+    r"""Reads a file that a classifier or regressor of nodes or graphs saved; raises a
+    :class:`ValueError` for any other file.
     """
     facts, _ = read_archive(Path(path), tuple(_KINDS), lambda name: False)
     return _KINDS[facts["format"]].load(path)

@@ -1,4 +1,6 @@
-r"""Training and validation nodes in their graphs: one graph, or several in batches."""
+r"""What is learned from and validated on: nodes in their graphs (one graph, or several in batches),
+or whole graphs in batches.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,9 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, mse_loss
 
 from meanmax.graph import Graph, SparseFeatures
+from meanmax.graph.build import ranges
 from meanmax.graph.views import edges_of
-from meanmax.names import METRICS, USUAL_METRIC, Task
+from meanmax.names import METRICS, USUAL_METRIC, Level, Task
 from meanmax.nn import NodeModel, Trainable, fit_structure
 from meanmax.nn.linear import Features, as_dense
 from meanmax.nn.model import Field
@@ -54,16 +57,16 @@ class Objective:
 
 @dataclass(frozen=True, eq=False)
 class LabeledNodes:
-    r"""Nodes with their targets. The losses of all parts add up to the mean."""
+    r"""Nodes, or whole graphs, with their targets. The losses of all parts add up to the mean."""
 
-    index: Tensor  # the nodes, int64
+    index: Tensor  # the nodes or graphs: rows of the model's output, int64
     target: Tensor  # classes, int64, or 0/1 for each label, float, in rows; or numbers, float
     total: int | None = None  # the number of nodes of all parts, if these are one of several
     objective: Objective = Objective()
 
     @property
     def task(self) -> Task:
-        r"""One class, several labels, or a number for each node."""
+        r"""One class, several labels, or a number for each."""
         if self.target.dim() == 2:
             return "multilabel"
         return "regression" if self.target.is_floating_point() else "multiclass"
@@ -159,7 +162,7 @@ def _label_hits(found: Tensor, true: Tensor) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    r"""A graph with features, and the nodes of which the loss is taken."""
+    r"""A graph with features, and the nodes, or the graphs of a batch, whose loss is taken."""
 
     x: Features
     graph: Graph  # one graph, or a batch
@@ -167,7 +170,7 @@ class Sample:
     structure: Tensor | None = None  # CAT's embeddings, if they are fitted to the graph
 
     def output(self, model: Trainable) -> Tensor:
-        r"""The model's output for every node."""
+        r"""The model's output for every node, or graph."""
         if self.structure is None:
             return model(self.x, self.graph)
         return model(self.x, self.graph, structure=self.structure)
@@ -179,16 +182,38 @@ class TrainingProblem:
 
     samples: Sequence[Sample]  # one, or several of which each epoch draws new batches
     val: Sample | None = None
-    batch_graphs: int = 2  # samples per batch
+    batch_graphs: int = 2  # samples, or graphs, per batch
+    level: Level = "node"  # "graph": the one sample is a collection, drawn from graph by graph
 
     def batches(self) -> Iterator[Sample]:
-        r"""The batches of one epoch, in an order drawn from PyTorch's generator."""
+        r"""The batches of one epoch, in an order drawn from PyTorch's generator. Those of a
+        collection are of about equal size, so that none is left with a single graph.
+        """
+        if self.level == "graph" and (count := len(self.samples[0].nodes.index)) > 1:
+            number = -(-count // self.batch_graphs)
+            for part in torch.randperm(count).tensor_split(number):
+                yield of_graphs(self.samples[0], part)
+            return
         if len(self.samples) == 1:
             yield self.samples[0]
             return
         order = torch.randperm(len(self.samples)).tolist()
         for first in range(0, len(order), self.batch_graphs):
             yield joined([self.samples[i] for i in order[first : first + self.batch_graphs]])
+
+
+def of_graphs(sample: Sample, numbers: Tensor) -> Sample:
+    r"""The graphs of a collection at some places of :obj:`sample.nodes`, with their targets."""
+    nodes = sample.nodes
+    graphs = nodes.index[numbers]
+    own = replace(nodes, index=torch.arange(len(graphs)), target=nodes.target[numbers])
+    rows = nodes_of(sample.graph, graphs)
+    return Sample(rows_of(sample.x, rows), sample.graph.select(graphs), own)
+
+
+def nodes_of(batch: Graph, graphs: Tensor) -> Tensor:
+    r"""The nodes of some graphs of a batch, graph by graph, int64."""
+    return ranges(batch.dst_ptr[:-1][graphs], batch.dst_ptr.diff()[graphs])
 
 
 def joined(samples: Sequence[Sample]) -> Sample:

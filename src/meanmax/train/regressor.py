@@ -1,8 +1,9 @@
-r"""A scikit-learn style regressor of nodes."""
+r"""Regressors of nodes and of graphs in scikit-learn's style."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Self, final
 
 import numpy as np
@@ -13,44 +14,21 @@ from torch import Tensor
 from meanmax.names import Task
 from meanmax.train import inputs
 from meanmax.train.checkpoint import Checkpoint
-from meanmax.train.estimator import NodeEstimator
+from meanmax.train.estimator import Estimator, OfGraphs
 from meanmax.train.fit import TrainingData
 from meanmax.train.loop import OnEpoch
 from meanmax.train.metrics import compute
 from meanmax.train.settings import Settings
 
 
-@final
-class NodeRegressor(RegressorMixin, NodeEstimator):  # type: ignore[misc]
-    r"""Learns to predict a number for each node of a graph from those of some nodes.
+@dataclass(eq=False, repr=False)
+class Regressor(RegressorMixin, Estimator):  # type: ignore[misc]
+    r"""What the regressors of nodes and of graphs share."""
 
-    .. code-block:: python
-
-        model = NodeRegressor("sage", aggr="softmax").fit(graph, x, y, train_mask, val_mask)
-        model.predict(graph, x)
-
-    It minimizes the mean squared error of targets that are standardized by the mean and standard
-    deviation of training nodes; predictions are in the units of :obj:`y`.
-
-    Args:
-        backbone, aggr, ...: As in :class:`~meanmax.NodeClassifier`, but there is no
-            :obj:`class_weight`.
-        metric (str, optional): The score of :meth:`score` and of validation nodes: :obj:`"r2"`,
-            :obj:`"mse"` or :obj:`"mae"`. (default: :obj:`None`, :math:`R^2`)
-
-    Attributes:
-        target_mean_ (float): The mean of the targets of training nodes.
-        target_scale_ (float): Their standard deviation.
-        metric_ (str): The name of the metric of :meth:`score`.
-        n_features_in_, num_nodes_, model_, scaling_, history_, about_, fitted_params_: As in
-            :class:`~meanmax.NodeClassifier`.
-    """
-
-    _format = "meanmax.NodeRegressor/1"
     _tasks = ("regression",)
 
-    target_mean_: float
-    target_scale_: float
+    target_mean_: float = field(init=False)
+    target_scale_: float = field(init=False)
 
     @classmethod
     def from_settings(cls, settings: Settings, *, seed: int = 0) -> Self:
@@ -84,7 +62,7 @@ class NodeRegressor(RegressorMixin, NodeEstimator):  # type: ignore[misc]
                 two masks are read.
         """
 
-        given = inputs.completed(graph, x, y, train_mask, val_mask)
+        given = inputs.completed(graph, x, y, train_mask, val_mask, level=self.level)
 
         def read_targets(train: Tensor, num_nodes: int) -> inputs.Targets:
             return inputs.as_numbers(given.y, num_nodes)
@@ -107,12 +85,12 @@ class NodeRegressor(RegressorMixin, NodeEstimator):  # type: ignore[misc]
         r"""The metric, by default :math:`R^2`, on the nodes of a mask. NaN if it is not defined for
         them, such as :math:`R^2` for nodes with the same number.
         """
-        given = inputs.completed(graph, x, y, test=mask)
-        mask = inputs.needed(given.test, "mask") if x is None and y is None else mask
+        given = inputs.completed(graph, x, y, test=mask, level=self.level)
+        mask = inputs.scored(given, x, y, mask, self.level)
         found = self.predict(given.graph, given.x)
         index = torch.arange(len(found))
         if mask is not None:
-            index = inputs.as_index(mask, len(found), "mask")
+            index = inputs.as_index(mask, len(found), "mask", self.level)
         nodes = inputs.as_numbers(given.y, len(found)).nodes(index, "mask")
         return compute(self.metric_, found[index.numpy()], nodes.target, "regression")
 
@@ -126,3 +104,44 @@ class NodeRegressor(RegressorMixin, NodeEstimator):  # type: ignore[misc]
         self.target_mean_ = float(facts["target_mean"])
         self.target_scale_ = float(facts["target_scale"])
         return 1
+
+
+@final
+@dataclass(eq=False, repr=False)
+class NodeRegressor(Regressor):
+    r"""Learns to predict a number for each node of a graph from those of some nodes.
+
+    .. code-block:: python
+
+        model = NodeRegressor("sage", aggr="softmax").fit(graph, x, y, train_mask, val_mask)
+        model.predict(graph, x)
+
+    It minimizes the mean squared error of targets that are standardized by the mean and standard
+    deviation of training nodes; predictions are in the units of :obj:`y`.
+
+    Args:
+        backbone, aggr, ...: As in :class:`~meanmax.NodeClassifier`, but there is no
+            :obj:`class_weight`.
+        metric (str, optional): The score of :meth:`score` and of validation nodes: :obj:`"r2"`,
+            :obj:`"mse"` or :obj:`"mae"`. (default: :obj:`None`, :math:`R^2`)
+
+    Attributes:
+        target_mean_ (float): The mean of the targets of training nodes.
+        target_scale_ (float): Their standard deviation.
+        metric_ (str): The name of the metric of :meth:`score`.
+        n_features_in_, num_nodes_, model_, scaling_, history_, about_, fitted_params_: As in
+            :class:`~meanmax.NodeClassifier`.
+    """
+
+    _format = "meanmax.NodeRegressor/1"
+
+
+@final
+@dataclass(eq=False, repr=False)
+class GraphRegressor(OfGraphs, Regressor):
+    r"""Learns to predict a number for whole graphs. Collections are given as to
+    :class:`~meanmax.GraphClassifier`, whose parameters it has, without :obj:`class_weight`; numbers
+    are learned as :class:`~meanmax.NodeRegressor` learns them.
+    """
+
+    _format = "meanmax.GraphRegressor/1"

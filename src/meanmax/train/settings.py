@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from meanmax.names import LEARNED, METRICS, PYG_BASELINES, STORED_OPTION_NAMES, Task
+from meanmax.names import LEARNED, METRICS, PYG_BASELINES, STORED_OPTION_NAMES, Level, Task
 from meanmax.train.metrics import check_metric
 from meanmax.train.schedule import Schedule
 
@@ -45,7 +45,7 @@ class Settings:
         scale (bool or str, optional): How to scale features, see :class:`NodeClassifier`.
             (default: :obj:`False`)
         batch_graphs (int, optional): Graphs per batch, where training graphs are separate.
-            (default: :obj:`2`)
+            (default: :obj:`2`, or :obj:`64` where whole graphs have the labels)
         extra (mapping): Further arguments of :func:`meanmax.build_model`; its
             :obj:`"aggr_options"` are added to the settings of the aggregator.
     """
@@ -66,6 +66,8 @@ class Settings:
     pool: bool | None = None
     conjunction: str | None = None
     structure_weight: float | None = None
+    readout: str | None = None
+    jump: str | None = None
     # The aggregator
     start: float | None = None
     learn: bool | None = None
@@ -164,20 +166,33 @@ class Settings:
         return Schedule(**given)
 
     def build_model(
-        self, in_channels: int, out_channels: int, *, num_nodes: int | None, graph: Graph
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        num_nodes: int | None,
+        graph: Graph,
+        level: Level = "node",
     ) -> Trainable:
-        r"""Builds the model, with weights drawn from PyTorch's generator. CAT uses
-        :obj:`num_nodes` of the one training graph, :obj:`None` for several graphs; PNA uses the
-        degrees of :obj:`graph`, the first one.
+        r"""Builds the model of nodes or of graphs, with weights drawn from PyTorch's generator. CAT
+        uses :obj:`num_nodes` of the one training graph, :obj:`None` for several graphs; PNA uses
+        the degrees of :obj:`graph`, the first one.
         """
         from meanmax.nn import build_model, build_pyg_baseline
         from meanmax.nn.registry import nest_layer_options
 
         sizes = {"in_channels": in_channels, "hidden": 64, "out_channels": out_channels}
         if self.aggr in PYG_BASELINES:
+            if level == "graph":
+                raise ValueError(
+                    f"aggr={self.aggr!r}, a model of PyTorch Geometric's layers, has no readout: "
+                    f"leave it out for labels of graphs"
+                )
             sizes |= self.given(("hidden", "layers", "heads", "dropout"))
             return build_pyg_baseline(self.backbone, self.aggr, **sizes, graph=graph)
         options: dict[str, Any] = {**sizes, **self.given(MODEL)}
+        if level == "graph":
+            options["task"] = level
         if self.backbone == "cat":
             options["num_nodes"] = num_nodes
         options |= self.extra

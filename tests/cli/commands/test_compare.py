@@ -20,7 +20,7 @@ def test_compare_prints_a_table_and_writes_what_it_is_made_of(tmp_path):
     result = run("--data", "karate", "--out", tmp_path, *QUICK)
     assert result.exit_code == 0, result.output
     assert "softmax" in result.stdout
-    assert "Splits of one graph overlap" in result.stdout
+    assert "Splits of the same data overlap" in result.stdout
     facts = json.loads((tmp_path / "compare-karate-gcn-default__epochs=8.json").read_text())
     assert [line["aggr"] for line in facts["lines"]] == ["none", "softmax"]
     assert [line["n"] for line in facts["lines"]] == [3, 3]

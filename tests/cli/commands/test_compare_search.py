@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import shlex
 import tomllib
@@ -28,13 +27,13 @@ from meanmax.train import loop as loop_module
 
 NODES = 60
 QUICK = ["--splits", "2", "--jobs", "1", "--budget", "3", "--set", "epochs=6", "--aggr", "lp"]
-ROUNDS = ((2, 1.0), (4, 2 / 3), (math.inf, 1 / 3))
+SHARES = (1.0, 2 / 3, 1 / 3)
 
 
 @pytest.fixture(autouse=True)
 def short_rounds(monkeypatch):
-    monkeypatch.setattr("meanmax.study.runs.search.RUNGS", ROUNDS)
-    monkeypatch.setattr(settings_search, "RUNGS", ROUNDS)
+    monkeypatch.setitem(settings_search.LIMITS, "node", (2, 4, 1000))
+    monkeypatch.setattr(settings_search, "SHARES", SHARES)
 
 
 def run(*words):

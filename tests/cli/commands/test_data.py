@@ -215,3 +215,59 @@ def test_categories_and_gaps(folder):
     asked = ("--one-hot", "kind", "--impute", "mean")
     assert "3 nodes, 3 features, 2 classes" in invoke("check", folder, *asked).stdout
     assert ["features", "3"] in table_rows(invoke("show", folder, *asked))
+
+
+@pytest.fixture
+def collection(tmp_path):
+    """Three graphs of three, two and one nodes, without features."""
+    tables = {
+        "graphs": "id,label\ng,x\nh,y\ni,\n",
+        "nodes": "graph,id\ng,1\ng,2\ng,3\nh,4\nh,5\ni,6\n",
+        "edges": "source,target\n1,2\n2,3\n4,5\n",
+    }
+    for name, text in tables.items():
+        (tmp_path / f"{name}.csv").write_text(text)
+    return tmp_path
+
+
+def test_show_counts_graphs(collection):
+    result = invoke("show", collection)
+    assert "own graphs: " in result.stdout and "their degrees are used" in result.stdout
+    rows = table_rows(result)
+    assert ["graphs", "3"] in rows and ["labelled graphs", "2"] in rows
+    assert ["nodes of a graph", "2.0 (1 to 3)"] in rows and ["features are", "degrees"] in rows
+    assert ["x", "1", "50.0 %"] in rows and "homophily" not in result.stdout
+    shown = json.loads(invoke("show", collection, "--json").stdout)
+    assert (shown["level"], shown["degree_features"]) == ("graph", True)
+    assert shown["graph_sizes"] == {"mean": 2.0, "min": 1, "max": 3}
+
+
+def test_show_of_one_graph_says_nothing_of_several(folder):
+    shown = json.loads(invoke("show", folder, "--json").stdout)
+    assert (shown["level"], shown["graph_sizes"], shown["degree_features"]) == ("node", None, False)
+    assert not {"nodes of a graph", "features are"} & set(invoke("show", folder).stdout.split("│"))
+
+
+def test_check_counts_graphs(collection):
+    assert "3 graphs, 6 nodes, 64 features, 2 classes" in invoke("check", collection).stdout
+    (collection / "graphs.csv").write_text("id,label\ng,x\nh,y\n")
+    result = invoke("check", collection)
+    assert result.exit_code == 1
+    assert f"{collection}/nodes.csv:7: error: graph 'i' is not in graphs.csv" in result.stdout
+
+
+def test_pack_refuses_graphs_with_labels(collection, tmp_path):
+    result = invoke("pack", collection, tmp_path / "packed")
+    assert_message(result, "has labels of whole graphs, which are trained from memory")
+    assert not (tmp_path / "packed").exists()
+
+
+def test_fetch_of_a_collection_says_where_it_is(tmp_path):
+    assert_message(invoke("fetch", "mutag"), "are not downloaded", "MUTAG.zip")
+    (tmp_path / "tu").mkdir()
+    (tmp_path / "tu" / "MUTAG.zip").write_bytes(b"looked at when read")
+    result = invoke("fetch", "mutag", "--data-dir", tmp_path)
+    assert result.stdout == f"mutag: 1 file in {tmp_path / 'tu'}\n"
+    rows = json.loads(invoke("list", "--json", "--data-dir", tmp_path).stdout)
+    on_disk = {row["name"]: row["on_disk"] for row in rows}
+    assert on_disk["mutag"] and on_disk["digits-graphs"] and not on_disk["nci1"]

@@ -14,7 +14,7 @@ def test_every_entry_says_what_it_is():
     for name, entry in CATALOG.items():
         assert entry.name == name
         assert entry.kind in ("benchmark", "embedded", "generated")
-        assert bool(entry.files) == (entry.kind == "benchmark")
+        assert entry.needs_files == (entry.kind == "benchmark")
         assert all((entry.title, entry.licence.endswith("."), entry.source.endswith(".")))
 
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zipfile
 
 import networkx
 import numpy as np
@@ -149,6 +150,60 @@ def tensors_file(folder, **changes):
     return folder / "mine.pt"
 
 
+# A path of three nodes, a pair, and a single node.
+TU = {
+    "A": "1, 2\n2, 1\n2,3\n3,2\n4, 5\n5, 4\n",
+    "graph_indicator": "1\n1\n1\n2\n2\n3\n",
+    "graph_labels": "1\n-1\n1\n",
+    "node_labels": "3\n7\n3\n3\n9\n7\n",
+    "node_attributes": "0.5, 1\n1.5, 2\n2, 3\n3e0, 4\n-4, 5\n5, 6\n",
+}
+
+
+def tu_folder(folder, **changes):
+    """The text files of a collection DS; a part that is None is left out."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, text in (TU | changes).items():
+        if text is not None:
+            (folder / f"DS_{part}.txt").write_text(text)
+    return folder
+
+
+def tu_zip(path, prefix="DS/", **changes):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for part, text in (TU | changes).items():
+            archive.writestr(f"{prefix}DS_{part}.txt", text)
+        archive.writestr(f"{prefix}README.txt", "what it is")
+    return path
+
+
+# Two nodes of the same name in different graphs, and graphs and nodes in another order.
+COLLECTION = {
+    "graphs.csv": "id,label,split\nmol1,toxic,train\nmol2,safe,val\nmol3,,\n",
+    "nodes.csv": "graph,id,charge\nmol2,a,1\nmol1,a,2\nmol1,b,3\nmol3,a,4\nmol2,c,5\n",
+    "edges.csv": "graph,source,target,weight\nmol1,a,b,2\nmol2,c,a,0.5\n",
+}
+
+
+def collection_folder(tmp_path, **changes):
+    """The tables, some of them replaced (None: left out)."""
+    tables = COLLECTION | {f"{name}.csv": text for name, text in changes.items()}
+    return write(
+        tmp_path / "mine", {name: text for name, text in tables.items() if text is not None}
+    )
+
+
+def list_file(folder):
+    """Two graphs of two and three nodes."""
+    parts = [(FEATURES[:2], 0), (FEATURES[1:], 1)]
+    edges = torch.tensor([[0], [1]])
+    saved = [
+        Data(x=torch.tensor(x), edge_index=edges, y=torch.tensor([label])) for x, label in parts
+    ]
+    torch.save(saved, folder / "list.pt")
+    return folder / "list.pt"
+
+
 NAMED = {
     "csv": csv_folder,
     "csv.gz": gzip_folder,
@@ -160,11 +215,17 @@ NAMED = {
 }
 NUMBERED = {"Data": data_file, "tensors": tensors_file}
 WRITERS = {**NAMED, **NUMBERED, "several": several_file}
+COLLECTIONS = {
+    "tables": collection_folder,
+    "TU folder": lambda folder: tu_folder(folder / "DS"),
+    "TU zip": lambda folder: tu_zip(folder / "DS.zip"),
+    "list": list_file,
+}
 
 
 def with_marks(formats):
-    """Parameters of a test: of these formats, npz and torch's files need no package of an extra."""
-    free = ("npz", *NUMBERED, "several")
+    """Parameters of a test: of these formats, arrays and TU text need no package of an extra."""
+    free = ("npz", *NUMBERED, "several", "TU folder", "TU zip", "list")
     return [
         name if name in free else pytest.param(name, marks=pytest.mark.extra) for name in formats
     ]

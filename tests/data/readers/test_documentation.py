@@ -28,7 +28,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_the_programs_print_what_they_say(folder, capsys):
     programs = re.findall(r"```python\n(.*?)```", TEXT, re.S)
-    assert len(programs) == 9
+    assert len(programs) == 11
     names = {}
     for program in programs:
         exec(compile(program, str(PAGE), "exec"), names)

@@ -16,6 +16,7 @@ from meanmax.data.readers import OwnDataError, read_own
 from . import graphs
 
 ROUNDS = 150
+WRITERS = graphs.WRITERS | graphs.COLLECTIONS
 # What means something to a parser is more likely to lead it astray than any byte.
 TEXT = b"""  " , - . -1 nan 1e999 True < &a; { [ | = PK\x03\x04 \xef\xbb\xbf \x80\x04 \xff"""
 SPICE = [b"", b"\0", b"\n", b"\r", b"9" * 30, *TEXT.split()]
@@ -63,10 +64,10 @@ def read_or_refuse(path):
     return True
 
 
-@pytest.mark.parametrize("format", graphs.with_marks(graphs.WRITERS))
+@pytest.mark.parametrize("format", graphs.with_marks(WRITERS))
 def test_damaged_files(format, tmp_path):
     rng = random.Random(format)
-    path = graphs.WRITERS[format](tmp_path)
+    path = WRITERS[format](tmp_path)
     files = sorted(path.iterdir()) if path.is_dir() else [path]
     originals = {file: file.read_bytes() for file in files}
     assert read_or_refuse(path)
@@ -80,9 +81,9 @@ def test_damaged_files(format, tmp_path):
     assert refused > ROUNDS // 10
 
 
-@pytest.mark.parametrize("format", graphs.with_marks(graphs.WRITERS))
+@pytest.mark.parametrize("format", graphs.with_marks(WRITERS))
 def test_cut_off_files(format, tmp_path):
-    path = graphs.WRITERS[format](tmp_path)
+    path = WRITERS[format](tmp_path)
     for file in sorted(path.iterdir()) if path.is_dir() else [path]:
         data = file.read_bytes()
         for part in range(12):
@@ -91,11 +92,11 @@ def test_cut_off_files(format, tmp_path):
         file.write_bytes(data)
 
 
-@pytest.mark.parametrize("format", graphs.with_marks(graphs.WRITERS))
+@pytest.mark.parametrize("format", graphs.with_marks(WRITERS))
 def test_files_of_another_kind(format, tmp_path):
-    path = graphs.WRITERS[format](tmp_path)
-    target = path / "nodes.csv" if path.is_dir() else path
-    for number, (other, writer) in enumerate(graphs.WRITERS.items()):
+    path = WRITERS[format](tmp_path)
+    target = sorted(path.iterdir())[-1] if path.is_dir() else path
+    for number, (other, writer) in enumerate(WRITERS.items()):
         source = tmp_path / f"other{number}"
         source.mkdir()
         written = writer(source)
@@ -119,3 +120,5 @@ def test_any_text(tmp_path_factory, nodes, edges):
     folder = tmp_path_factory.mktemp("text")
     read_or_refuse(graphs.csv_folder(folder, nodes, edges))
     read_or_refuse(graphs.csv_folder(folder, nodes=f"id,f,label\n{nodes}", edges=edges))
+    tables = {"graphs": f"id,label\n0,x\n1,y\n{edges}", "nodes": f"graph,id,f\n0,0,0\n{nodes}"}
+    read_or_refuse(graphs.collection_folder(folder, **tables, edges=f"source,target\n{edges}"))

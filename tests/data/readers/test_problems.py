@@ -153,7 +153,7 @@ WRONG = {
         "a,b\n",
         [
             ("nodes.csv", 2, "'label_b' must be 0 or 1 (got '2')"),
-            ("nodes.csv", 3, "some of the node's labels are missing"),
+            ("nodes.csv", 3, "some of the labels in this row are missing"),
             ("nodes.csv", 4, "'label_a' must be 0 or 1 (got 'x')"),
         ],
     ),

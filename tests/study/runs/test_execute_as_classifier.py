@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from meanmax.data import load, make_split
-from meanmax.study.runs.execute import classifier_of, execute, regressor_of
+from meanmax.study.runs.execute import classifier_of, estimator_of, execute
 from meanmax.study.runs.plan import DataRef, Plan
 from meanmax.train.inputs import class_names_of
 
@@ -73,7 +73,9 @@ def test_numbers_as_in_a_table(tmp_path):
     row = execute(task).row
     assert row.status == "ok", row.error
     split, graph = make_split(dataset, None, 1), dataset.graph()
-    model = regressor_of(task.spec).fit(graph, dataset.x, dataset.y, split.train, split.val)
+    model = estimator_of(task.spec, dataset).fit(
+        graph, dataset.x, dataset.y, split.train, split.val
+    )
     assert model.history_.best_epoch == row.best_epoch
     score = model.score(graph, dataset.x, dataset.y, split.test)
     assert score == pytest.approx(row.metrics["test_score"], abs=1e-9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 import torch
@@ -77,6 +78,16 @@ def test_a_copy_is_the_data(name, graph):
         assert torch.equal(made.edge_index, dataset.graph().edge_index)
     prepared_data._loaded.clear()
     assert load_prepared(ref, task.spec)[0].num_nodes == dataset.num_nodes  # from the source
+
+
+def test_a_copy_of_a_collection_keeps_whose_labels_they_are():
+    dataset, ref = load("digits-graphs"), DataRef("digits-graphs")
+    prepared_data.keep_loaded(ref, dataset, "hash")
+    with data_copies() as copies:
+        copied = copies.reference(ref)
+        copy, data_hash = prepared_data._read(Path(copied.copy))
+        assert (copy.level, copy.num_graphs, data_hash) == ("graph", 1797, "hash")
+        assert fingerprint(copy) == fingerprint(dataset)
 
 
 def test_data_that_changed_are_refused(graph):

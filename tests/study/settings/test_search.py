@@ -7,7 +7,7 @@ import json
 import pytest
 
 from meanmax.names import METRICS
-from meanmax.study.settings.search import RUNGS, Search, read_space, survivors
+from meanmax.study.settings.search import LIMITS, Search, read_space, survivors
 from meanmax.study.settings.settings import KINDS, SettingsError, packaged, settings_for
 from meanmax.train.settings import SCALES
 
@@ -194,8 +194,7 @@ def test_fewer_trials_reach_later_rounds():
     assert [survivors(1, rung) for rung in range(3)] == [1, 1, 1]
     assert [survivors(9, rung) for rung in range(3)] == [9, 3, 1]
     assert [survivors(27, rung) for rung in range(3)] == [27, 9, 3]
-    limits = [limit for limit, _ in RUNGS]
-    assert limits == sorted(limits)
+    assert all(list(limits) == sorted(limits) for limits in LIMITS.values())
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from meanmax.study.settings.search import Search, Trial
 from meanmax.train import Settings
 from meanmax.train.fit import GraphData, fit
 
+from ...train.collection import collection
+
 BACKBONES = ("gcn", "masked_gcn", "gat", "cat", "sage", "gin")
 DEEP = {"layers": 3, "skip": "linear", "norm": "layer", "scale": "standard", "dropout": 0.2}
 
@@ -56,6 +58,28 @@ def test_the_frozen_candidate_is_the_baseline(backbone, dataset, drawn):
         torch.testing.assert_close(own.val_loss, history.val_loss, rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(own.train_loss, history.train_loss, rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(found, out, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("readout", ["mean", "sum"])
+@pytest.mark.parametrize("backbone", ["gcn", "gat", "sage", "gin"])
+def test_the_frozen_candidate_of_graphs_is_the_baseline(backbone, readout):
+    peaks = collection()
+    search = Search(backbone, peaks.name, "accuracy", budget=3, level="graph")
+    drawn = {"layers": 2, "hidden": 32, "readout": readout, "jump": "cat", "norm": "none"}
+    base = Trial(0, "none", search.settings("none", drawn))
+
+    def run(aggr, settings):
+        own = Settings.from_dict(backbone, aggr, {**settings, "epochs": 3})
+        model, history = fit(own, GraphData.from_dataset(peaks, make_split(peaks), own), seed=3)
+        return model, torch.tensor(history.train_loss + history.val_loss)
+
+    _, losses = run("none", base.settings)
+    for aggr in LEARNED:
+        _, frozen = search.contained(base, aggr)
+        assert frozen.settings["nonlinear"] == "all" and frozen.settings["readout"] == readout
+        model, own = run(aggr, frozen.settings)
+        assert any(name.startswith("readout") for name in model.learned())
+        torch.testing.assert_close(own, losses, rtol=1e-3, atol=1e-4)
 
 
 def test_candidates_have_the_baselines_settings_and_those_of_the_aggregator():

@@ -52,12 +52,20 @@ def test_every_combination_can_be_built_and_scheduled(name, backbone, aggr, data
     settings = read_settings(name, backbone, aggr, data)
     assert settings.to_dict() == settings_for(name, backbone, aggr, data)
     graph = Graph.from_edge_index([[0, 1], [1, 0]], 2)
+    level = "graph" if name == "graphs" else "node"
+    sizes = {"num_nodes": 2, "graph": graph, "level": level}
+    refused = None
     if backbone == "mlp" and aggr != "none":
-        with pytest.raises(ValueError, match="'mlp' ignores the edges and takes no aggregator"):
-            settings.build_model(4, 3, num_nodes=2, graph=graph)
+        refused = "'mlp' ignores the edges and takes no aggregator"
+    elif backbone == "cat" and level == "graph":
+        refused = "use 'gat' for task='graph'"
+    if refused is not None:
+        with pytest.raises(ValueError, match=refused):
+            settings.build_model(4, 3, **sizes)
         return
-    model = settings.build_model(4, 3, num_nodes=2, graph=graph)
-    assert len(model.layers) == settings.layers
+    model = settings.build_model(4, 3, **sizes)
+    layers = model.encoder.layers if level == "graph" else model.layers
+    assert len(layers) == settings.layers
     assert bool(model.learned()) == (aggr in ("lp", "poly", "softmax"))
     assert settings.make_schedule().epochs == settings.epochs
 

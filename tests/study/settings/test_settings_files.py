@@ -60,7 +60,7 @@ def test_wrong_files_say_what_to_do(written, text, message):
 
 
 def test_names_that_are_none():
-    with pytest.raises(SettingsError, match="one of published, default, or a file that ends with"):
+    with pytest.raises(SettingsError, match="one of published, default, graphs, or a file"):
         read_rules("best")
     with pytest.raises(SettingsError, match="there is no settings file 'best.toml'"):
         read_rules("best.toml")

@@ -154,7 +154,8 @@ def compare(
         if sizes := class_sizes_text(dataset):
             click.echo(sizes, err=True)
         if auto:
-            with_mlp = references and planned["backbone"] != MLP and not dataset.num_graphs > 1
+            with_mlp = references and planned["backbone"] != MLP
+            with_mlp = with_mlp and (dataset.level == "graph" or dataset.num_graphs == 1)
             plans = [plan]
             if with_mlp:
                 plans.append(replace(plan, backbones=[MLP], aggrs=[BASELINE]))

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 SHOWN_CLASSES = 8  # largest, and as many smallest
 LABELS = {
     "self_loops": "self-loops",
-    "labelled": "labelled nodes",
     "mean_degree": "mean degree",
     "max_degree": "largest degree",
     "isolated": "isolated nodes",
@@ -54,7 +53,7 @@ def list_sets(data_dir: Path | None, print_json: bool) -> None:
             "kind": entry.kind,
             "title": entry.title,
             "paper": entry.paper._asdict() if entry.paper else None,
-            "on_disk": not entry.files or entry.located(data_dir) is not None,
+            "on_disk": not entry.needs_files or entry.located(data_dir) is not None,
         }
         for entry in CATALOG.values()
     ]
@@ -93,7 +92,7 @@ def fetch(names: tuple[str, ...], data_dir: Path | None) -> None:
             raise click.ClickException(unknown_name(name))
     failed = []
     for name in names:
-        if not CATALOG[name].files:
+        if not CATALOG[name].needs_files:
             click.echo(f"{name}: needs no files")
             continue
         try:
@@ -161,6 +160,11 @@ def pack(
 
     with options.clear_errors(ValueError):
         dataset = load_dataset(name_or_path, **place)
+        if dataset.level == "graph":
+            raise DataError(
+                f"'{name_or_path}' has labels of whole graphs, which are trained from memory: pack "
+                "is for one large graph"
+            )
         split = make_split(dataset, scheme or default_scheme(dataset), split_seed)
         part = None if parts is None else cut_graph(dataset, parts, cut)
         facts = write_folder(folder, dataset, part=part, split=split, overwrite=force).manifest
@@ -185,19 +189,36 @@ def _list_table(rows: list[dict[str, Any]]) -> Table:
 
 def _facts(name: str, dataset: Dataset) -> dict[str, Any]:
     from meanmax.data.dataset import class_sizes
+    from meanmax.data.matrices import DEGREE_NAMES
 
+    own = "own graph" if dataset.num_graphs == 1 else "own graphs"
     entry = CATALOG.get(name.partition(":")[0])  # sbm:nodes=100 is an sbm
     return {
         "name": dataset.name,
-        "title": entry.title if entry else f"own graph: {name}",
+        "title": entry.title if entry else f"{own}: {name}",
         "licence": entry.licence if entry else None,
         "source": entry.source if entry else None,
         "notes": list(dataset.notes),
         "task": dataset.task,
+        "level": dataset.level,
+        "graph_sizes": _graph_sizes(dataset),
+        "degree_features": dataset.feature_names == DEGREE_NAMES,
         "class_names": list(dataset.class_names),
         "class_sizes": class_sizes(dataset),
         "target": _target_facts(dataset),
         "splits": len(dataset.splits) or int(dataset.split is not None),
+    }
+
+
+def _graph_sizes(dataset: Dataset) -> dict[str, float] | None:
+    r"""The number of nodes of several graphs."""
+    if dataset.num_graphs == 1:
+        return None
+    sizes = dataset.graph_ptr.diff()
+    return {
+        "mean": float(sizes.double().mean()),
+        "min": int(sizes.min()),
+        "max": int(sizes.max()),
     }
 
 
@@ -213,15 +234,24 @@ def _target_facts(dataset: Dataset) -> dict[str, float] | None:
 def _statistics_table(
     facts: dict[str, Any], counted: Statistics, paper: dict[str, int] | None
 ) -> Group:
+    left_out = {"classes", "homophily"} if facts["target"] else set()
+    left_out |= {"homophily"} if facts["level"] == "graph" else set()
+    labels = LABELS | {"labelled": f"labelled {facts['level']}s"}
     rows = [
-        [LABELS.get(key, key), _cell(value), *([_cell(paper.get(key, ""))] if paper else [])]
+        [labels.get(key, key), _cell(value), *([_cell(paper.get(key, ""))] if paper else [])]
         for key, value in vars(counted).items()
-        if not (facts["target"] and key in ("classes", "homophily"))
+        if key not in left_out
     ]
+    sizes, blank = facts["graph_sizes"], [""] if paper else []
+    if sizes:
+        text = f"{sizes['mean']:.1f} ({sizes['min']:,} to {sizes['max']:,})"
+        rows.append(["nodes of a graph", text, *blank])
+    if facts["degree_features"]:
+        rows.append(["features are", "degrees", *blank])
     if facts["target"]:
         rows += [[TARGET[key], f"{value:.6g}"] for key, value in facts["target"].items()]
     if facts["splits"]:
-        rows.append(["given splits", _cell(facts["splits"]), *([""] if paper else [])])
+        rows.append(["given splits", _cell(facts["splits"]), *blank])
     headings = ["", "here", *(["paper"] if paper else [])]
     lines = [f"{key}: {facts[key]}" for key in ("licence", "source") if facts[key]]
     lines += [f"note: {note}" for note in facts["notes"]]
@@ -239,7 +269,8 @@ def _sizes_grid(facts: dict[str, Any], labelled: int) -> Grid:
         others = f"… {len(rows) - 2 * SHOWN_CLASSES:,} more"
         rows[SHOWN_CLASSES:-SHOWN_CLASSES] = [[others, "", ""]]
     heading = "label" if facts["task"] == "multilabel" else "class"
-    return Grid("labelled nodes", [heading, "nodes", "share"], rows, left=[heading])
+    items = f"{facts['level']}s"
+    return Grid(f"labelled {items}", [heading, items, "share"], rows, left=[heading])
 
 
 def _cell(value: object) -> str:
@@ -265,5 +296,6 @@ def _check_summary(dataset: Dataset | None, problems: list[DataProblem]) -> str:
         return found
     from meanmax.data.dataset import target_text
 
+    graphs = f"{count(dataset.num_graphs, 'graph')}, " if dataset.num_graphs > 1 else ""
     nodes, features = count(dataset.num_nodes, "node"), count(dataset.num_features, "feature")
-    return f"{found}: {nodes}, {features}, {target_text(dataset)}"
+    return f"{found}: {graphs}{nodes}, {features}, {target_text(dataset)}"

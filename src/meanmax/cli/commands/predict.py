@@ -19,7 +19,9 @@ from meanmax.names import METRICS
 
 if TYPE_CHECKING:
     from meanmax.data import Dataset
-    from meanmax.train import NodeClassifier, NodeRegressor
+    from meanmax.train.classifier import Classifier
+    from meanmax.train.loading import Model
+    from meanmax.train.regressor import Regressor
 
 SUFFIXES = (".csv", ".parquet")
 
@@ -46,35 +48,39 @@ SUFFIXES = (".csv", ".parquet")
 def predict(
     model: Path, source: str, out: Path, every_class: bool, force: bool, **place: Any
 ) -> None:
-    r"""Predict the classes of all nodes, or their numbers, with a MODEL that 'meanmax train' has
-    saved.
+    r"""Predict the classes of all nodes or graphs, or their numbers, with a MODEL that
+    'meanmax train' has saved.
 
-    Nothing in the model file is executed. The table has a row for each node: its id, the name of
-    its class and the probability; for several labels 0 or 1 and the probability of each; for a
-    regression target the prediction. If nodes have labels, the score on them is printed. Columns
-    are encoded and missing values are filled as in training, whatever --one-hot and --impute say.
+    Nothing in the model file is executed. The table has a row for each node or graph: its id, the
+    name of its class and the probability; for several labels 0 or 1 and the probability of each;
+    for a regression target the prediction. If there are labels, the score on them is printed.
+    Columns are encoded and missing values are filled as in training, whatever --one-hot and
+    --impute say.
     """
     from meanmax.scale import is_graph_folder, open_folder, predict_folder
     from meanmax.scale.inference import without_graph
-    from meanmax.train import NodeRegressor, load_model
+    from meanmax.train import load_model
+    from meanmax.train.regressor import Regressor
 
     options.check_output(out, overwrite=force, suffixes=SUFFIXES)
     with options.clear_errors():
         with options.clear_errors(ValueError):
             loaded = load_model(model)
-        if isinstance(loaded, NodeRegressor) and every_class:
+        if isinstance(loaded, Regressor) and every_class:
             raise click.UsageError(f"--all writes classes, but {model} predicts numbers")
         try:
             if is_graph_folder(source):
+                if loaded.level == "graph":
+                    raise ValueError("graphs of a graph folder are one: name a collection")
                 folder = open_folder(source)
-                if isinstance(loaded, NodeRegressor):
+                if isinstance(loaded, Regressor):
                     raise ValueError("numbers are not predicted in graph folders: name the data")
                 dataset, known = without_graph(folder), folder.manifest.fingerprint
                 found = predict_folder(loaded, folder, scratch=out.parent)
             else:
                 dataset, known = _load_for(loaded, source, place), None
                 graph = dataset.graph()
-                if isinstance(loaded, NodeRegressor):
+                if isinstance(loaded, Regressor):
                     found = loaded.predict(graph, dataset.x)
                 else:
                     found = loaded.predict_proba(graph, dataset.x)
@@ -82,24 +88,28 @@ def predict(
             raise
         except ValueError as error:
             raise click.ClickException(f"{model} does not fit '{source}': {error}") from error
-        if isinstance(loaded, NodeRegressor):
+        if isinstance(loaded, Regressor):
             columns = {"id": _ids(dataset), "prediction": found}
         else:
             columns = prediction_columns(loaded, dataset, found, every_class=every_class)
         write_predictions(out, columns)
-    click.echo(f"{count(dataset.num_nodes, 'node')} in {out}")
+    click.echo(f"{count(dataset.num_items, dataset.level)} in {out}")
     for line in _score_lines(loaded, dataset, found, known):
         click.echo(line)
     if loaded.about_.get("directed") and not place["directed"]:
         click.echo("note: the model was trained with --directed", err=True)
 
 
-def _load_for(model: NodeClassifier | NodeRegressor, source: str, place: dict[str, Any]) -> Dataset:
+def _load_for(model: Model, source: str, place: dict[str, Any]) -> Dataset:
     r"""The data with features as in training: the same categories and imputed values. Raises a
     :class:`ValueError` if columns have other names.
     """
     about = model.about_
     dataset = load_dataset(source, **{**place, **about.get("encoding", {})})
+    if dataset.level != model.level:
+        raise ValueError(
+            f"it predicts {model.level}s, and these data have {dataset.level}s to predict"
+        )
     ours, theirs = about.get("feature_names", []), list(dataset.feature_names)
     if ours and theirs and ours != theirs:
         missing = [name for name in ours if name not in theirs]
@@ -117,7 +127,7 @@ def _load_for(model: NodeClassifier | NodeRegressor, source: str, place: dict[st
 
 
 def prediction_columns(
-    classifier: NodeClassifier, dataset: Dataset, chance: np.ndarray, *, every_class: bool
+    classifier: Classifier, dataset: Dataset, chance: np.ndarray, *, every_class: bool
 ) -> dict[str, np.ndarray]:
     r"""The columns of a table with a row for each node, from the probabilities :obj:`chance`.
 
@@ -139,7 +149,7 @@ def prediction_columns(
 
 
 def _ids(dataset: Dataset) -> np.ndarray:
-    ids = np.arange(dataset.num_nodes) if dataset.node_ids is None else dataset.node_ids
+    ids = np.arange(dataset.num_items) if dataset.item_ids is None else dataset.item_ids
     return np.asarray(ids)
 
 
@@ -166,28 +176,26 @@ def write_predictions(path: Path, columns: dict[str, np.ndarray]) -> None:
         text.detach()  # atomic_write closes it
 
 
-def _score_lines(
-    model: NodeClassifier | NodeRegressor, dataset: Dataset, found: np.ndarray, known: str | None
-) -> list[str]:
+def _score_lines(model: Model, dataset: Dataset, found: np.ndarray, known: str | None) -> list[str]:
     r"""The score on labelled nodes, if there are any, and a remark on it."""
     from meanmax.data import fingerprint
-    from meanmax.train import NodeRegressor
+    from meanmax.train.regressor import Regressor
 
     labelled = int(dataset.labelled.sum())
     if labelled == 0:
         return []
     try:
-        if isinstance(model, NodeRegressor):
+        if isinstance(model, Regressor):
             score = _score_of_numbers(model, dataset, found)
         else:
             score = _score_of_classes(model, dataset, found)
     except ValueError as error:
         return [f"no score: {error}"]
     caveat = _caveat(model, known or fingerprint(dataset))
-    return [f"{score} on {count(labelled, 'labelled node')} ({caveat})"]
+    return [f"{score} on {count(labelled, f'labelled {dataset.level}')} ({caveat})"]
 
 
-def _score_of_numbers(model: NodeRegressor, dataset: Dataset, found: np.ndarray) -> str:
+def _score_of_numbers(model: Regressor, dataset: Dataset, found: np.ndarray) -> str:
     r"""The metric and its value; raises a :class:`ValueError` if the data have no numbers."""
     from meanmax.train.metrics import compute
 
@@ -201,7 +209,7 @@ def _score_of_numbers(model: NodeRegressor, dataset: Dataset, found: np.ndarray)
     return f"{METRICS[model.metric_].label} {score_text(score, percent=False)}"
 
 
-def _score_of_classes(classifier: NodeClassifier, dataset: Dataset, chance: np.ndarray) -> str:
+def _score_of_classes(classifier: Classifier, dataset: Dataset, chance: np.ndarray) -> str:
     r"""The metric and its value; raises a :class:`ValueError` if the data have other labels."""
     from meanmax.train.inputs import class_names_of
     from meanmax.train.metrics import compute
@@ -234,7 +242,7 @@ def _score_of_classes(classifier: NodeClassifier, dataset: Dataset, chance: np.n
     return f"{METRICS[metric].label} {score_text(100 * score, percent=True)}"
 
 
-def _caveat(model: NodeClassifier | NodeRegressor, found: str) -> str:
+def _caveat(model: Model, found: str) -> str:
     known = model.about_.get("spec", {}).get("data_hash")
     if known is None:
         return "which may include training nodes"

@@ -9,8 +9,8 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
+from meanmax.data.benchmarks.options import check_bounds, read_options
 from meanmax.data.dataset import Dataset
-from meanmax.data.files import DataError
 from meanmax.data.matrices import distinct
 
 _CHUNK = 1 << 22
@@ -53,11 +53,7 @@ def sbm(
         "signal": (signal, 0.0, 1e6),
         "seed": (seed, 0, 2**63),
     }
-    for name, (value, low, high) in bounds.items():
-        if not low <= value <= high:
-            hint = "; more would leave blocks nearly complete" if name == "edges" else ""
-            message = f"'{name}' of 'sbm' must be between {low:,} and {high:,} (got {value:,})"
-            raise DataError(message + hint)
+    check_bounds("sbm", bounds, edges="more would leave blocks nearly complete")
     random = np.random.default_rng(seed)
     label = random.permutation(np.arange(nodes) % classes)
     keys = _draw_edges(random, label, classes, edges, homophily)
@@ -74,17 +70,8 @@ def sbm(
 
 def sbm_from_options(options: str) -> Dataset:
     r"""Draws a graph from text such as :obj:`nodes=1000,edges=10000,seed=1`."""
-    names = ("nodes", "edges", "classes", "features", "seed", "homophily", "signal")
-    arguments: dict[str, Any] = {}
-    for option in filter(None, options.split(",")):
-        name, _, value = (part.strip() for part in option.partition("="))
-        if name not in names:
-            raise DataError(f"'sbm' has no option '{name}'; it takes {', '.join(names)}")
-        try:
-            arguments[name] = float(value) if name in names[-2:] else int(float(value))
-        except (ValueError, OverflowError):
-            raise DataError(f"option '{name}' of 'sbm' must be a number (got {value!r})") from None
-    return sbm(**arguments)
+    whole = dict.fromkeys(("nodes", "edges", "classes", "features", "seed"), int)
+    return sbm(**read_options("sbm", options, {**whole, "homophily": float, "signal": float}))
 
 
 def _draw_edges(

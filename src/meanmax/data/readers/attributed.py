@@ -15,7 +15,7 @@ import numpy as np
 
 from meanmax.data.files import Progress, report
 from meanmax.data.readers.assemble import GraphColumns
-from meanmax.data.readers.columns import IDS, WEIGHTS, read_edges, read_nodes, role
+from meanmax.data.readers.columns import IDS, WEIGHTS, as_keys, read_edges, read_nodes, role
 from meanmax.data.readers.features import FeatureOptions
 from meanmax.data.readers.problems import Diagnostics
 from meanmax.data.readers.tables import LARGE, Table, pa
@@ -60,11 +60,10 @@ def _read_items(
         diagnostics.note(f"{shown} of all nodes empty, not used", "fill in what matters")
     used = {name: name for name in names if name not in empty}
     node_columns = read_nodes(_table(nodes, used, "node", diagnostics), options)
-    assert node_columns.ids is not None
     names = dict.fromkeys(name for row in edges[0] for name in row)
     weight = next((name for name in names if name.lower() in WEIGHTS), None)
     used = {"source": "source", "target": "target"} | ({weight: "weight"} if weight else {})
-    edge_columns = read_edges(_table(edges, used, "edge", diagnostics), node_columns.ids)
+    edge_columns = read_edges(_table(edges, used, "edge", diagnostics), as_keys(node_columns))
     edge_columns.says_directed = directed
     return node_columns, edge_columns
 

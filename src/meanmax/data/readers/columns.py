@@ -13,6 +13,7 @@ import numpy as np
 from meanmax.data.readers.assemble import (
     GAPS,
     EdgeColumns,
+    GraphRows,
     LabelColumns,
     NodeColumns,
     class_order,
@@ -23,8 +24,10 @@ from meanmax.data.readers.features import FeatureOptions
 from meanmax.data.readers.problems import Diagnostics
 from meanmax.data.readers.tables import GOOD, LARGE, MISSING, TEXT, Table, has_decimal_comma, pa, pc
 from meanmax.data.splits import PART_OF_WORD
+from meanmax.names import Level
 
 IDS = ("id", "node", "node_id", "nodeid")
+GRAPHS = ("graph", "graph_id")
 LABEL = ("label", "labels", "class")
 LABEL_IF_NO_OTHER = ("y", "target")
 PREFIX = "label_"
@@ -33,6 +36,7 @@ SOURCES = ("source", "src", "from", "u", "head", "node1")
 TARGETS = ("target", "dst", "to", "v", "tail", "node2", "dest", "destination")
 WEIGHTS = ("weight", "edge_weight", "w")
 LONGEST = 1000
+_BETWEEN = pa.scalar("\n", LARGE)  # of a graph and a node in one key: identifiers have none
 _IMPUTE = "--impute mean, median or zero"
 _SUSPICIOUS = {"-1", "nan", "na", "n/a", "null", "none", "?"}
 
@@ -51,23 +55,111 @@ def read_nodes(table: Table, options: FeatureOptions) -> NodeColumns:
     r"""Reads nodes. The names of the columns give their roles: :obj:`id`, :obj:`label` or several
     :obj:`label_...`, :obj:`split`; all others are features.
     """
-    by_role: dict[str, list[str]] = {"id": [], "label": [], "split": [], "feature": []}
-    for name in table.columns:
-        by_role[role(name)].append(name)
+    by_role = _by_role(table)
     _find_labels(table, by_role)
-    if len(by_role["id"]) != 1:
-        got = f"columns {_shown(by_role['id'])}" if by_role["id"] else _shown(table.columns)
-        message = f"must have one column of identifiers (got {got})"
-        table.diagnostics.fail(message, "name one column 'id' in the first line")
-    if not table.rows:
-        table.diagnostics.fail("has no nodes", "write a row for each node")
-    ids = _read_ids(table, by_role["id"][0])
+    ids = _read_ids(table, by_role["id"], "node")
+    _check_different(table, pa.array(ids, LARGE), ids, "node", "keep one row for each node")
+    if not by_role["feature"]:
+        table.diagnostics.fail(
+            "has no feature columns, and a graph without features cannot be learned from",
+            "add numbers that describe each node, such as its degree or a one-hot position",
+        )
     x, feature_names, encoding = _read_features(table, by_role["feature"], options)
     labels = _read_labels(table, by_role["label"])
     split = _read_split(table, by_role["split"])
     return NodeColumns(
         table.diagnostics, x, labels, ids, split, feature_names=feature_names, encoding=encoding
     )
+
+
+def read_graphs(table: Table) -> GraphRows:
+    r"""Reads graphs that have labels: :obj:`id`, or :obj:`graph`, the label and the split as in
+    :func:`read_nodes`.
+    """
+    by_role = _by_role(table)
+    by_role["id"] += [name for name in by_role["feature"] if name.lower() in GRAPHS]
+    by_role["feature"] = [name for name in by_role["feature"] if name not in by_role["id"]]
+    _find_labels(table, by_role)
+    if by_role["feature"]:
+        message = f"{_shown(by_role['feature'])} of graphs not used"
+        table.diagnostics.note(message, "features are those of nodes")
+    ids = _read_ids(table, by_role["id"], "graph")
+    _check_different(table, pa.array(ids, LARGE), ids, "graph", "keep one row for each graph")
+    labels, split = _read_labels(table, by_role["label"]), _read_split(table, by_role["split"])
+    return GraphRows(table.diagnostics, labels, ids, split, table.line)
+
+
+def read_nodes_of_graphs(
+    table: Table, options: FeatureOptions, graphs: GraphRows, *, in_graphs: bool
+) -> tuple[NodeColumns, np.ndarray, Any]:
+    r"""Reads the nodes of several graphs: :obj:`graph`, :obj:`id`, and features, perhaps none.
+    Identifiers differ, or only within each graph if edges name their graph (:obj:`in_graphs`).
+    Returns the number of the graph of each node, and the keys by which edges find nodes, too.
+    """
+    by_role = _by_role(table)
+    column = graph_column(table)
+    if column is None:
+        message = f"must have a column of the graph of each node (got {_shown(table.columns)})"
+        table.diagnostics.fail(message, "name it 'graph'; its cells are those of the graphs file")
+    by_role["feature"].remove(column)
+    for part in ("label", "split"):
+        if by_role[part]:
+            message = f"{_shown(by_role[part])} of nodes not used: graphs have labels and splits"
+            table.diagnostics.note(message, "rename the column if it is a feature")
+    ids = _read_ids(table, by_role["id"], "node")
+    graph = _find_graphs(table, column, graphs)
+    keys = pa.array(ids, LARGE)
+    keys = _keys(table.texts(column), keys) if in_graphs else keys
+    advice = "use different identifiers, or add a column 'graph' to the edges"
+    advice = "keep one row for each node of a graph" if in_graphs else advice
+    _check_different(table, keys, ids, "node", advice)
+    nodes = NodeColumns(table.diagnostics, None, LabelColumns.none(table.rows), ids)
+    if by_role["feature"] or options.one_hot:
+        features = _read_features(table, by_role["feature"], options)
+        nodes.x, nodes.feature_names, nodes.encoding = features
+    return nodes, graph, keys
+
+
+def graph_column(table: Table) -> str | None:
+    r"""The column with the graph of each row, if there is one."""
+    found = [name for name in table.columns if name.lower() in GRAPHS]
+    if len(found) > 1:
+        message = f"has the columns {_shown(found)}"
+        table.diagnostics.fail(message, "keep one column with the graph")
+    return found[0] if found else None
+
+
+def _find_graphs(table: Table, name: str, graphs: GraphRows) -> np.ndarray:
+    """The number of the graph in each row, -1 for unknown ones, which are reported."""
+    table.check_exact(name)
+    column = table.names(name)
+    found = np.asarray(pc.fill_null(pc.index_in(column, pa.array(graphs.ids, LARGE)), -1))
+    found = np.where(np.asarray(pc.equal(column, "")), -1, found)
+
+    def describe(row: int) -> str:
+        cell = column[row].as_py()
+        return f"graph {cell[:60]!r} is not in {graphs.diagnostics.file}" if cell else "no graph"
+
+    advice = f"add it to {graphs.diagnostics.file}, or correct the cell"
+    table.each(np.flatnonzero(found < 0), describe, advice)
+    return found.astype(np.int64)
+
+
+def as_keys(nodes: NodeColumns) -> Any:
+    r"""The identifiers of nodes as :func:`read_edges` takes them."""
+    return pa.array(nodes.ids, LARGE)
+
+
+def _keys(graphs: Any, ids: Any) -> Any:
+    """One text for each pair of a graph and a node."""
+    return pc.binary_join_element_wise(graphs, ids, _BETWEEN)
+
+
+def _by_role(table: Table) -> dict[str, list[str]]:
+    by_role: dict[str, list[str]] = {"id": [], "label": [], "split": [], "feature": []}
+    for name in table.columns:
+        by_role[role(name)].append(name)
+    return by_role
 
 
 def _find_labels(table: Table, by_role: dict[str, list[str]]) -> None:
@@ -84,7 +176,14 @@ def _find_labels(table: Table, by_role: dict[str, list[str]]) -> None:
         by_role["feature"] = [name for name in by_role["feature"] if name not in likely]
 
 
-def _read_ids(table: Table, name: str) -> np.ndarray:
+def _read_ids(table: Table, columns: list[str], thing: Level) -> np.ndarray:
+    if len(columns) != 1:
+        got = f"columns {_shown(columns)}" if columns else _shown(table.columns)
+        message = f"must have one column of identifiers (got {got})"
+        table.diagnostics.fail(message, "name one column 'id' in the first line")
+    if not table.rows:
+        table.diagnostics.fail(f"has no {thing}s", f"write a row for each {thing}")
+    (name,) = columns
     table.check_exact(name)
     column = table.names(name)
     lengths = np.asarray(pc.utf8_length(column))
@@ -96,29 +195,29 @@ def _read_ids(table: Table, name: str) -> np.ndarray:
     table.diagnostics.check_size(4 * lengths.size * int(lengths.max()))  # 4 bytes a character
     ids: np.ndarray = np.asarray(column).astype(str)
     empty = np.flatnonzero(ids == "")
-    table.each(empty, lambda row: "the node has no identifier", f"fill in column {name!r}")
-    _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+    table.each(empty, lambda row: f"the {thing} has no identifier", f"fill in column {name!r}")
+    return ids
+
+
+def _check_different(table: Table, keys: Any, ids: np.ndarray, thing: Level, advice: str) -> None:
+    """Reports rows whose key, an Arrow array of strings, occurs already."""
+    codes = np.asarray(keys.dictionary_encode().indices)
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
 
     def describe(row: int) -> str:
         before = int(first[inverse[row]])
         line = table.line(before)
         where = f"in row {before + 1}" if line is None else f"on line {line}"
-        return f"node {str(ids[row])!r} occurs already {where}"
+        return f"{thing} {str(ids[row])!r} occurs already {where}"
 
     again = np.flatnonzero((first[inverse] != np.arange(ids.size)) & (ids != ""))
-    table.each(again, describe, "keep one row for each node")
-    return ids
+    table.each(again, describe, advice)
 
 
 def _read_features(
     table: Table, names: list[str], options: FeatureOptions
 ) -> tuple[np.ndarray, tuple[str, ...], dict[str, Any]]:
     """Finite float32, [num_nodes, num_features], the names of features and their encoding."""
-    if not names:
-        table.diagnostics.fail(
-            "has no feature columns, and a graph without features cannot be learned from",
-            "add numbers that describe each node, such as its degree or a one-hot position",
-        )
     _check_one_hot(table, names, options)
     plain = [name for name in names if name not in options.one_hot]
     x, filled = _read_numbers(table, plain, options)
@@ -227,10 +326,10 @@ def _report_cells(table: Table, names: list[str], wrong: np.ndarray, what: str) 
 
 def _read_labels(table: Table, columns: list[str]) -> LabelColumns:
     """From one column of classes, one column of labels separated by |, or a column of 0 and 1 for
-    each label. Nodes with empty cells are to be predicted."""
+    each label. Rows with empty cells are to be predicted."""
     several = [name for name in columns if name.lower().startswith(PREFIX)]
     if not columns:
-        return LabelColumns(np.full(table.rows, -1, np.int64))
+        return LabelColumns.none(table.rows)
     if len(several) == len(columns):
         return _read_indicators(table, several)
     if len(columns) > 1:
@@ -270,11 +369,11 @@ def _read_indicators(table: Table, columns: list[str]) -> LabelColumns:
         empty[:, number] = (state == MISSING) | np.isnan(values) | gaps
         wrong = ~empty[:, number] & (~np.isin(values, (0.0, 1.0)) | (state != GOOD))
         describe = partial(_describe_not_binary, table, name)
-        table.each(np.flatnonzero(wrong), describe, "write 1 where the node has the label")
+        table.each(np.flatnonzero(wrong), describe, "write 1 where it has the label")
         y[:, number] = np.where(wrong, 0.0, values)
     table.each(
         np.flatnonzero(empty.any(1) & ~empty.all(1)),
-        lambda row: "some of the node's labels are missing",
+        lambda row: "some of the labels in this row are missing",
         "write 0 or 1 in every label column, or leave all of them empty",
     )
     y[empty.any(1)] = np.nan
@@ -323,13 +422,20 @@ def edge_columns(first: list[str], diagnostics: Diagnostics) -> tuple[list[str],
     return ["source", "target", "weight"][: len(first)], False
 
 
-def read_edges(table: Table, ids: np.ndarray) -> EdgeColumns:
-    r"""Reads edges: the node numbers of both ends, and the weights."""
-    nodes = pa.array(ids, LARGE)
-    source, target = (_find_ends(table, side, nodes) for side in ("source", "target"))
+def read_edges(table: Table, keys: Any, graphs: GraphRows | None = None) -> EdgeColumns:
+    r"""Reads edges: the node numbers of both ends, and the weights. Ends are found among the
+    :obj:`keys` of nodes, an Arrow array of strings: identifiers, or those within a graph if
+    :obj:`graphs` are given and the edges have a column for it.
+    """
+    column, known = None if graphs is None else graph_column(table), np.ones(table.rows, bool)
+    if column is not None and graphs is not None:
+        known = _find_graphs(table, column, graphs) >= 0
+    sides = ("source", "target")
+    source, target = (_find_ends(table, side, keys, column, known) for side in sides)
     kept = np.flatnonzero((source >= 0) & (target >= 0))
     weight = _read_weight(table)[kept] if "weight" in table.columns else None
-    others = [repr(name) for name in table.columns if name not in ("source", "target", "weight")]
+    used = ("source", "target", "weight", column)
+    others = [repr(name) for name in table.columns if name not in used]
     if others:
         message = f"columns {', '.join(others)} are not used"
         table.diagnostics.note(message, "name one 'weight' if it is the weight")
@@ -338,20 +444,26 @@ def read_edges(table: Table, ids: np.ndarray) -> EdgeColumns:
     )
 
 
-def _find_ends(table: Table, side: str, nodes: Any) -> np.ndarray:
+def _find_ends(
+    table: Table, side: str, nodes: Any, graph: str | None, known: np.ndarray
+) -> np.ndarray:
+    """The number of the node in each row; unknown ones are reported where the graph is known."""
     table.check_exact(side)
     column = table.texts(side)
-    found = np.asarray(pc.fill_null(pc.index_in(column, nodes), -1))
+    keys = column if graph is None else _keys(table.texts(graph), column)
+    found = np.asarray(pc.fill_null(pc.index_in(keys, nodes), -1))
     found = np.where(np.asarray(pc.equal(column, "")), -1, found)
 
     def describe(row: int) -> str:
         name = column[row].as_py()
         what = f"{side} {name[:60]!r} is not among the nodes" if name else f"{side} is empty"
+        if graph is not None and name:
+            return f"{what} of graph {table.cell(graph, row)!r}"
         hint = " (columns without names; a header says 'source,target')" if row == 0 else ""
         return what + _similar(name, nodes) + ("" if table.named else hint)
 
     advice = "add the node to the nodes file, or remove the edge"
-    table.each(np.flatnonzero(found < 0), describe, advice)
+    table.each(np.flatnonzero((found < 0) & known), describe, advice)
     return found.astype(np.int64)
 
 

@@ -198,6 +198,7 @@ def _scatter(
     return {
         "split": shown[0][0].split_seed,
         "nodes": number,
+        "level": "graph" if "readout" in shown[0][0].settings else "node",
         "shown": len(chosen),
         "left_out": [row.aggr for row in rows[PANELS:]],
         "alike": len(nodes.class_names) > STYLES,

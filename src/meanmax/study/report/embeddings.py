@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meanmax.data.files import atomic_write
+from meanmax.names import Level
+from meanmax.study.report.drawings import Drawing, example_graphs
 
 if TYPE_CHECKING:
     from meanmax.data import Dataset, Statistics
@@ -160,7 +162,8 @@ class NoLabels(Exception):  # noqa: N818 - pictures can do without
 
 @dataclass(frozen=True, eq=False)
 class NodeLabels:
-    r"""Classes and names of the nodes of a data set, and its size in words.
+    r"""Classes and names of the nodes of a data set, or of the graphs of a collection, and its size
+    in words.
 
     A class below 0 is none; :obj:`classes` is :obj:`None` if nodes have several labels or a
     number as target, and :obj:`ids` if nodes are just numbered.
@@ -169,8 +172,10 @@ class NodeLabels:
     class_names: tuple[str, ...]
     classes: np.ndarray | None
     ids: np.ndarray | None
-    num_nodes: int
+    num_nodes: int  # or graphs
     size: str
+    level: Level = "node"
+    examples: Sequence[Drawing] = ()  # of a collection
 
     @classmethod
     def of(cls, dataset: Dataset) -> NodeLabels:
@@ -179,9 +184,12 @@ class NodeLabels:
 
         words = {"multiclass": "classes", "multilabel": "labels", "regression": "target"}
         size = size_text(statistics(dataset), words[dataset.task])
+        if dataset.level == "graph":
+            size = f"{dataset.num_graphs:,} graphs, {size}"
         y = dataset.y.numpy()
         classes = y if dataset.task == "multiclass" and (y >= 0).any() else None
-        return cls(dataset.class_names, classes, dataset.node_ids, dataset.num_nodes, size)
+        names, ids, count = dataset.class_names, dataset.item_ids, dataset.num_items
+        return cls(names, classes, ids, count, size, dataset.level, example_graphs(dataset))
 
 
 def size_text(counts: Counts | Statistics, labels: str = "classes") -> str:

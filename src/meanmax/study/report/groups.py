@@ -254,12 +254,26 @@ def _paper(group: RunGroup, aggr: str, number: int | None) -> dict[str, Any] | N
     return found
 
 
-def maxness_by_layer(rows: Iterable[Row]) -> dict[int, list[float]]:
-    r"""The known values of each layer in successful runs, in the order of layers."""
-    layers: dict[int, list[float]] = {}
+def place_of(name: str) -> tuple[float, str]:
+    r"""Where in a model something learned or measured stands, to sort by and in words: in a layer,
+    counted from 1, or in the readout after all of them.
+
+    Example:
+        >>> place_of("layers.0.gamma"), place_of("readout.p")
+        ((0, 'layer 1'), (inf, 'readout'))
+    """
+    first, *rest = name.split(".")
+    if first == "layers" and rest and rest[0].isdecimal():
+        return int(rest[0]), f"layer {int(rest[0]) + 1}"
+    return math.inf, first
+
+
+def maxness_by_layer(rows: Iterable[Row]) -> dict[tuple[float, str], list[float]]:
+    r"""The known values of each layer, and of the readout, in successful runs, in this order."""
+    layers: dict[tuple[float, str], list[float]] = {}
     for row in rows:
         for name, value in row.maxness.items() if row.status == "ok" else ():
-            own = layers.setdefault(int(name.split(".")[1]), [])
+            own = layers.setdefault(place_of(name), [])
             own += [] if value is None else [value]
     return dict(sorted(layers.items()))
 
@@ -270,14 +284,12 @@ def parameter_name(name: str) -> str:
     Example:
         >>> parameter_name("layers.0.gamma")
         'γ, layer 1'
-        >>> parameter_name("temperature")
-        'temperature'
+        >>> parameter_name("readout.p"), parameter_name("temperature")
+        ('p, readout', 'temperature')
     """
     *place, last = name.split(".")
-    letter = {"alpha": "α", "gamma": "γ"}.get(last, last)
-    if len(place) >= 2 and place[0] == "layers" and place[1].isdecimal():
-        return f"{letter}, layer {int(place[1]) + 1}"
-    return ".".join([*place, letter])
+    letter = {"alpha": "α", "gamma": "γ", "theta": "θ", "beta": "β"}.get(last, last)
+    return f"{letter}, {place_of(name)[1]}" if place else letter
 
 
 def groups(

@@ -176,6 +176,7 @@ def _data(rows: Sequence[Row], labels: LabelSource) -> list[dict[str, Any]]:
                 "name": data,
                 "hash": data_hash,
                 "size": nodes.size if isinstance(nodes, NodeLabels) else size,
+                "examples": nodes.examples if isinstance(nodes, NodeLabels) else (),
                 "runs": len(own),
                 "splits": [
                     {"scheme": split, "count": count, "means": SPLIT_SCHEMES.get(split, "")}

@@ -29,6 +29,8 @@ from meanmax.study.runs.prepared_data import load_prepared
 from meanmax.study.runs.row import Artefact, Result, Row, RunSpec, Status
 from meanmax.train import (
     Checkpoint,
+    GraphClassifier,
+    GraphRegressor,
     History,
     LabeledNodes,
     NodeClassifier,
@@ -38,6 +40,7 @@ from meanmax.train import (
     TrainingError,
 )
 from meanmax.train.fit import GraphData, fit
+from meanmax.train.loading import Model
 from meanmax.train.loop import OnEpoch
 from meanmax.train.metrics import compute, evaluate
 from meanmax.train.problem import Objective, joined
@@ -149,8 +152,18 @@ def _reference_row(task: Task, dataset: Dataset, graph: Graph) -> Row:
 
 def scored_samples(data: GraphData, dataset: Dataset, split: Split) -> dict[str, Sample]:
     r"""The samples that a trained model is scored on: :obj:`"train"`, :obj:`"val"`, :obj:`"test"`,
-    and for one graph :obj:`"all"`, every labelled node.
+    and for one graph :obj:`"all"`, every labelled node. For a collection, all are parts of the
+    whole, which is computed once.
     """
+    if data.level == "graph":
+        every = dataset.labelled.nonzero().view(-1)
+        index = {"train": split.train, "val": split.val, "test": split.test, "all": every}
+        nodes = {
+            part: LabeledNodes(own, dataset.y[own], objective=data.objective)
+            for part, own in index.items()
+            if own.numel()
+        }
+        return {part: Sample(data.x, data.whole, own) for part, own in nodes.items()}
     problem = data.problem
     parts = {"train": joined(problem.samples)}
     if problem.val is not None:
@@ -234,10 +247,15 @@ def classifier_of(spec: RunSpec) -> NodeClassifier:
     return NodeClassifier.from_settings(settings, seed=spec.seed)
 
 
-def regressor_of(spec: RunSpec) -> NodeRegressor:
-    r"""The same for a target of numbers."""
+def estimator_of(spec: RunSpec, dataset: Dataset) -> Model:
+    r"""The same for any kind of labels: of nodes or graphs, classes or numbers."""
     settings = Settings.from_dict(spec.backbone, spec.aggr, spec.settings)
-    return NodeRegressor.from_settings(settings, seed=spec.seed)
+    kinds: dict[str, tuple[type[Model], type[Model]]] = {
+        "node": (NodeClassifier, NodeRegressor),
+        "graph": (GraphClassifier, GraphRegressor),
+    }
+    kind = kinds[dataset.level][dataset.task == "regression"]
+    return kind.from_settings(settings, seed=spec.seed)
 
 
 def cluster_scores(embedding: np.ndarray, classes: np.ndarray, seed: int = 0) -> dict[str, float]:

@@ -174,6 +174,6 @@ def check_methods(tasks: Sequence[Task], dataset: Dataset) -> None:
             settings.check_task(dataset.task)
             settings.make_schedule()
             with torch.random.fork_rng(devices=[]):
-                settings.build_model(4, 2, num_nodes=2, graph=pair)
+                settings.build_model(4, 2, num_nodes=2, graph=pair, level=dataset.level)
         except (TypeError, ValueError) as error:
             raise SettingsError(f"{backbone}+{aggr}: {error}") from error

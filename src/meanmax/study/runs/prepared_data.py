@@ -76,7 +76,7 @@ def data_copies() -> Iterator[DataCopies]:
         yield DataCopies(Path(folder))
 
 
-_SAME = ("y", "edge_index", "edge_weight", "graph_ptr", "name")
+_SAME = ("y", "edge_index", "edge_weight", "graph_ptr", "name", "level")
 
 
 def _write(dataset: Dataset, data_hash: str, path: Path) -> None:

@@ -14,7 +14,7 @@ from meanmax.names import LEARNED
 from meanmax.study.runs.plan import Task
 from meanmax.study.runs.row import Row
 from meanmax.study.settings.search import (
-    RUNGS,
+    SHARES,
     Search,
     Trial,
     Tried,
@@ -74,7 +74,7 @@ class SearchRuns:
             for method in self.methods
         }
         found: Found = {}
-        for rung in range(len(RUNGS)):
+        for rung in range(len(SHARES)):
             if rung:
                 alive = {place: promoted(found[place], self._budget, rung) for place in alive}
             found = self._round(f"search, round {rung + 1} of {self.rounds}", alive, rung, run_all)
@@ -91,7 +91,7 @@ class SearchRuns:
                 # It is the baseline, so that it has been run.
                 frozen[place] = [replace(best[0], trial=trial) for trial in contained[1:]]
         last = f"search, round {self.rounds} of {self.rounds}"
-        for place, own in self._round(last, learned, len(RUNGS) - 1, run_all).items():
+        for place, own in self._round(last, learned, len(SHARES) - 1, run_all).items():
             if trained := [*found[place], *own]:  # else the method itself does not run
                 metric = self.methods[0].search.metric
                 found[place] = ranked([*trained, *frozen[place]], metric)
@@ -110,7 +110,7 @@ class SearchRuns:
     @property
     def rounds(self) -> int:
         r"""The number of rounds, that of the contained candidates included."""
-        return len(RUNGS) + 1
+        return len(SHARES) + 1
 
     @property
     def epochs(self) -> int:
@@ -118,8 +118,9 @@ class SearchRuns:
         total = 0
         for method in self.methods:
             most = self.longest(method)
-            for rung, (limit, _) in enumerate(RUNGS):
-                new = int(min(limit, most)) - self._begun(rung, most)
+            for rung, limit in enumerate(self._limits):
+                last = rung == len(SHARES) - 1
+                new = (most if last else min(limit, most)) - self._begun(rung, most)
                 total += (survivors(self._budget, rung) + (rung == 1)) * new
             total += most if method.aggr in LEARNED else 0
         return total * sum(map(len, self.groups))
@@ -129,7 +130,7 @@ class SearchRuns:
         r"""The most runs of all rounds."""
         total = 0
         for method in self.methods:
-            for rung in range(len(RUNGS)):
+            for rung in range(len(SHARES)):
                 total += survivors(self._budget, rung) + (rung == 1)
             total += method.aggr in LEARNED
         return total * sum(map(len, self.groups))
@@ -166,7 +167,7 @@ class SearchRuns:
                     tried(
                         one,
                         [rows[t.spec.key] for t in tasks[place, one.number]],
-                        _epochs(one, rung),
+                        self._epochs(one, rung),
                     )
                     for one in own
                 ],
@@ -178,16 +179,20 @@ class SearchRuns:
     def _task(self, name: tuple[str, str], seed: int, trial: Trial, rung: int) -> Task:
         r"""A run of a trial; it reads no test label and keeps no artefact."""
         bare = self.bare[name][seed]
-        settings = {**trial.settings, "epochs": _epochs(trial, rung)}
+        settings = {**trial.settings, "epochs": self._epochs(trial, rung)}
         begun = 0 if trial.number >= self._budget else self._begun(rung, trial.settings["epochs"])
         spec = replace(bare.spec, settings=settings)
         return replace(bare, spec=spec, brief=True, trained=self.trained, begun=begun)
 
     def _begun(self, rung: int, most: int) -> int:
         r"""The epochs that trials have made before a round, if their states are kept."""
-        return 0 if rung == 0 or self.trained is None else int(min(RUNGS[rung - 1][0], most))
+        return 0 if rung == 0 or self.trained is None else min(self._limits[rung - 1], most)
 
+    def _epochs(self, trial: Trial, rung: int) -> int:
+        r"""The epochs of a trial in a round; in the last one, those of its settings."""
+        own = int(trial.settings["epochs"])
+        return own if rung == len(SHARES) - 1 else min(self._limits[rung], own)
 
-def _epochs(trial: Trial, rung: int) -> int:
-    r"""The epochs of a trial in a round."""
-    return int(min(RUNGS[rung][0], trial.settings["epochs"]))
+    @property
+    def _limits(self) -> tuple[int, ...]:
+        return self.methods[0].search.limits

@@ -17,13 +17,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from meanmax.names import AGGREGATORS, BACKBONES, LEARNED, METRICS, PYG_BASELINES
+from meanmax.names import AGGREGATORS, BACKBONES, LEARNED, METRICS, PYG_BASELINES, Level
 from meanmax.study.runs.row import Row, json_safe
 from meanmax.study.settings.settings import (
     BASE,
     OPTIONAL,
     SettingsError,
     apply_rules,
+    base_of,
+    fitting_name,
     is_condition,
     is_tables,
     option_text,
@@ -37,12 +39,14 @@ from meanmax.train.settings import KINDS, check_name
 
 SPACE = "search"
 r"""The space in the package."""
-RUNGS = ((40, 1.0), (120, 1 / 3), (math.inf, 1 / 9))
-r"""The most epochs of a trial in each round, and the share of the trials that reach it. In the last
-one, trials have the epochs of their settings.
+SPACES: dict[Level, str] = {"node": SPACE, "graph": "search_graphs"}
+r"""The spaces in the package, by what has the labels."""
+SHARES = (1.0, 1 / 3, 1 / 9)
+r"""The share of the trials that reach each round."""
+LIMITS: dict[Level, tuple[int, int, int]] = {"node": (40, 120, 1000), "graph": (10, 30, 200)}
+r"""The most epochs of a trial in each round, the last ones also of reported runs, by what has the
+labels. An epoch of graphs has many steps, one for each mini-batch.
 """
-EPOCHS = 1000
-r"""Of trials in the last round and of reported runs, unless early stopping ends them."""
 DEEP = 4
 r"""Layers from which a model learns so slowly at first that halving would always drop it."""
 LINEAR_END: dict[str, dict[str, Any]] = {
@@ -78,13 +82,22 @@ class Search:
     budget: int = 12  # trials of each method
     seed: int = 0  # of the draws
     fixed: Mapping[str, Any] = field(default_factory=dict)  # the same in all trials
-    space_name: str = SPACE  # the file of the space, in the package or a path
+    space_name: str | None = None  # the file of the space; that of the package by default
+    level: Level = "node"  # of the labels
+
+    @property
+    def content(self) -> dict[str, Any]:
+        r"""The file of the space."""
+        return read_space(self.space_name or SPACES[self.level])
+
+    @property
+    def limits(self) -> tuple[int, int, int]:
+        r"""The most epochs of a trial in each round."""
+        return LIMITS[self.level]
 
     def space(self, aggr: str) -> dict[str, list[Any]]:
         r"""The values of each setting that is searched for an aggregator."""
-        found = apply_rules(
-            read_space(self.space_name), self.backbone, aggr, self.data, metric=self.metric
-        )
+        found = apply_rules(self.content, self.backbone, aggr, self.data, metric=self.metric)
         start = self.settings(aggr, {})
         return {
             name: values
@@ -132,16 +145,17 @@ class Search:
             name: None if value == "none" and name != "activation" else value  # where it is a value
             for name, value in drawn.items()
         }
-        always = {"metric": self.metric, "select": "score", "epochs": EPOCHS}
+        always = {"metric": self.metric, "select": "score", "epochs": self.limits[-1]}
         overrides = {**always, **given, **self.fixed}
-        return settings_for(BASE, self.backbone, aggr, self.data, overrides)
+        base = fitting_name(BASE, self.level)
+        return settings_for(base, self.backbone, aggr, self.data, overrides)
 
     def _shared(self) -> list[dict[str, Any]]:
         r"""The settings that all methods share, for every trial but the first."""
         space, draw = self.space(BASELINE), random.Random(f"{self.seed}")
         start = self.settings(BASELINE, {})
         seen, found = {settings_key(start)}, []
-        for anchor in read_space(self.space_name).get("anchor", []):
+        for anchor in self.content.get("anchor", []):
             drawn = {name: value for name, value in anchor.items() if name in space}
             if (text := settings_key(self.settings(BASELINE, drawn))) not in seen:
                 seen.add(text)
@@ -164,8 +178,8 @@ class Search:
 @cache
 def read_space(name: str) -> dict[str, Any]:
     r"""A space: that of the package, or a .toml file of the same form."""
-    if name == SPACE:
-        return packaged(SPACE)
+    if name in SPACES.values():
+        return packaged(name)
     try:
         content = tomllib.loads(Path(name).read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -264,10 +278,10 @@ def survivors(budget: int, rung: int) -> int:
     r"""How many of the trials reach a round.
 
     Example:
-        >>> [survivors(12, rung) for rung in range(len(RUNGS))]
+        >>> [survivors(12, rung) for rung in range(len(SHARES))]
         [12, 4, 2]
     """
-    return max(1, math.ceil(budget * RUNGS[rung][1] - 1e-9))
+    return max(1, math.ceil(budget * SHARES[rung] - 1e-9))
 
 
 def settings_file(
@@ -276,10 +290,11 @@ def settings_file(
     r"""The text of a settings file with the settings chosen for each backbone and aggregator, and
     with further facts of the search in its table :obj:`[search]`.
     """
+    base = next((base_of(one.trial.settings) for one in chosen.values()), BASE)
     lines = [
         f"# Chosen on validation nodes alone, from {budget} trials of each method. "
         f"Use: --settings FILE",
-        f"base = {_toml(BASE)}",
+        f"base = {_toml(base)}",
         "",
         "[search]",
         *[f"{name} = {_toml(value)}" for name, value in {"budget": budget, **search}.items()],
@@ -288,8 +303,8 @@ def settings_file(
         when = {"backbone": backbone, "aggr": aggr, "data": data}
         facts = ", ".join(f"{fact} = [{_toml(value)}]" for fact, value in when.items())
         lines += ["", "[[rule]]", f"when = {{ {facts} }}"]
-        base = settings_for(BASE, backbone, aggr, data)
-        left_out = {n: "none" for n in base if n in OPTIONAL and n not in one.trial.settings}
+        usual = settings_for(base, backbone, aggr, data)
+        left_out = {n: "none" for n in usual if n in OPTIONAL and n not in one.trial.settings}
         listed = {**one.trial.settings, **left_out}
         lines += [f"{name} = {_toml(value)}" for name, value in listed.items()]
     return "\n".join(lines) + "\n"

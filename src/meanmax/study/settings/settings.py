@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from meanmax.names import Level
 from meanmax.train.settings import KINDS, SCALES, Settings, SettingsError, check_name
 
 __all__ = [
@@ -28,7 +29,9 @@ AUTO = "auto"
 r"""Settings that are searched for each method in each split."""
 BASE = "default"
 r"""The settings file that gives what is not searched."""
-NAMES = ("published", "default")
+OF_GRAPHS = "graphs"
+r"""The one in its place where whole graphs have the labels."""
+NAMES = ("published", "default", OF_GRAPHS)
 r"""The settings files in the package."""
 
 _FORMER = {"tuned": "default"}  # names that earlier versions wrote into rows and files
@@ -37,7 +40,7 @@ _FORM = (
     "a settings file has a [default] table or base = 'default', and [[rule]] tables with when = "
     "{ backbone = [...], aggr = [...], data = [...] }; a table [search] is for notes"
 )
-OPTIONAL = ("aggregator_clip", "class_weight", "heads", "metric", "norm", "order", "skip")
+OPTIONAL = ("aggregator_clip", "class_weight", "heads", "jump", "metric", "norm", "order", "skip")
 r"""Settings that :obj:`"none"` leaves out, in files and on the command line."""
 
 
@@ -49,6 +52,29 @@ def current_name(name: str) -> str:
         ('default', 'published')
     """
     return _FORMER.get(name, name)
+
+
+def fitting_name(name: str, level: Level) -> str:
+    r"""The settings file for what has the labels: :obj:`"default"` is that of graphs where whole
+    graphs have them.
+
+    Example:
+        >>> fitting_name("default", "graph"), fitting_name("default", "node")
+        ('graphs', 'default')
+    """
+    if level == "graph" and name == "published":
+        raise SettingsError(
+            "the published settings are those of labels of nodes: use 'default', 'auto' or a file "
+            "for labels of graphs"
+        )
+    if level == "node" and name == OF_GRAPHS:
+        raise SettingsError(f"settings {OF_GRAPHS!r} are for labels of graphs: use {BASE!r}")
+    return OF_GRAPHS if level == "graph" and name == BASE else name
+
+
+def base_of(settings: Mapping[str, Any]) -> str:
+    r"""The settings file that searched settings complete: only those of graphs have a readout."""
+    return OF_GRAPHS if "readout" in settings else BASE
 
 
 def check_settings_name(name: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from meanmax.names import METRICS, Metric
 from meanmax.study.runs.row import Row
-from meanmax.study.settings.settings import AUTO, BASE, SettingsError, settings_for, settings_key
+from meanmax.study.settings.settings import AUTO, SettingsError, base_of, settings_for, settings_key
 
 
 def without_folder(scheme: str) -> str:
@@ -160,7 +160,7 @@ def _changed(row: Row, rows: Sequence[Row]) -> dict[str, Any]:
     r"""The settings of a row, and of all rows of its cell, that differ from its file; of searched
     ones from the file that gives the rest.
     """
-    file = BASE if row.settings_name == AUTO else row.settings_name
+    file = base_of(row.settings) if row.settings_name == AUTO else row.settings_name
     planned = planned_settings(row, file)
     if planned is None:  # the file is of another version
         return row.settings

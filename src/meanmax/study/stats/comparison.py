@@ -23,7 +23,7 @@ r"""Labels of references that see features alone."""
 ALPHA = 0.05
 r"""A difference is significant if its adjusted p is below this and its interval excludes 0."""
 CAVEAT = (
-    "Splits of one graph overlap and are not independent: intervals tend to be too narrow and "
+    "Splits of the same data overlap and are not independent: intervals tend to be too narrow and "
     "p-values too small."
 )
 ONE_SPLIT = (
@@ -337,7 +337,8 @@ def _has_aggregator(row: Row, layer: str, value: float) -> bool:
 
 
 def _layer(name: str) -> str:
-    return ".".join(name.split(".")[:2])
+    first, *rest = name.split(".")
+    return ".".join([first, *(word for word in rest[:1] if word.isdecimal())])
 
 
 def findings(comparison: Comparison) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,6 +18,7 @@ from meanmax.study.report.figures.request import PUBLISHED, FigureRequest, Nothi
 from meanmax.study.report.groups import maxness_by_layer
 
 BACKBONE = "gcn"
+Place: TypeAlias = tuple[float, str]
 SPREAD = 0.8  # the part of a layer's width that its methods take
 
 
@@ -107,7 +109,7 @@ def maxness(evidence: Evidence, request: FigureRequest) -> Figure:
     their median, by method and data set.
     """
     name = style.backbone_name(request.backbones[0])
-    shown: dict[str, dict[tuple[str, int], list[float]]] = {}
+    shown: dict[str, dict[tuple[str, Place], list[float]]] = {}
     for data in request.data:
         chosen = request.selected(evidence, data)
         for aggr in request.aggrs:
@@ -135,11 +137,12 @@ def maxness(evidence: Evidence, request: FigureRequest) -> Figure:
     return figure
 
 
-def _draw_maxness(axes: Axes, own: dict[tuple[str, int], list[float]], aggrs: list[str]) -> None:
+def _draw_maxness(axes: Axes, own: dict[tuple[str, Place], list[float]], aggrs: list[str]) -> None:
+    places = sorted({place for _, place in own})
     step = SPREAD / max(1, len(aggrs))
     for (aggr, layer), values in own.items():
         drawn = style.method_style(aggr)
-        place = layer + 1 + (aggrs.index(aggr) - (len(aggrs) - 1) / 2) * step
+        place = places.index(layer) + 1 + (aggrs.index(aggr) - (len(aggrs) - 1) / 2) * step
         # Equal values lie beside each other, always in the same places.
         beside = np.linspace(-0.3, 0.3, len(values)) * step if len(values) > 1 else np.zeros(1)
         (dots,) = axes.plot(place + beside, values, drawn.marker, color=drawn.colour, alpha=0.6)
@@ -147,6 +150,5 @@ def _draw_maxness(axes: Axes, own: dict[tuple[str, int], list[float]], aggrs: li
         middle = float(np.median(values))
         ends = [place - 0.42 * step, place + 0.42 * step]
         axes.plot(ends, [middle, middle], color=drawn.colour, linewidth=1.6)
-    layers = sorted({layer for _, layer in own})
-    axes.set_xticks([layer + 1 for layer in layers], [f"layer {layer + 1}" for layer in layers])
+    axes.set_xticks(range(1, len(places) + 1), [words for _, words in places])
     axes.axhline(0, color="0.7", linewidth=0.6, zorder=0)

@@ -12,7 +12,7 @@ from meanmax.study.report.charts import Band, padded, quartile_band
 from meanmax.study.report.evidence import LEARNED, Evidence, completed_runs
 from meanmax.study.report.figures import style
 from meanmax.study.report.figures.request import FigureRequest
-from meanmax.study.report.groups import parameter_name
+from meanmax.study.report.groups import parameter_name, place_of
 from meanmax.study.stats.cells import Selected
 
 NOTE = "Each epoch counts the runs that are still training, until half of them have stopped."
@@ -111,16 +111,16 @@ def _has_several(runs: list[np.ndarray]) -> bool:
 
 def _parameters(
     evidence: Evidence, request: FigureRequest, data: str
-) -> dict[tuple[str, int, str], list[np.ndarray]]:
+) -> dict[tuple[str, float, str], list[np.ndarray]]:
     r"""An array :obj:`[epochs, values]` for each split, by aggregator, layer and name."""
-    found: dict[tuple[str, int, str], list[np.ndarray]] = {}
+    found: dict[tuple[str, float, str], list[np.ndarray]] = {}
     chosen = request.selected(evidence, data)
     for aggr in request.aggrs:
         for row in completed_runs(chosen, request.backbones[0], aggr):
             for name, values in evidence.curves(row.key).items():
                 if name.startswith(LEARNED):
                     name = name.removeprefix(LEARNED)
-                    key = (aggr, int(name.split(".")[1]), parameter_name(name))
+                    key = (aggr, place_of(name)[0], parameter_name(name))
                     found.setdefault(key, []).append(values.reshape(len(values), -1))
     return dict(sorted(found.items()))
 

@@ -97,7 +97,7 @@ function makeScatter(place) {
   }
 
   function describe(panel, i) {
-    const lines = [[data.ids ? `node ${data.ids[i]}` : `node ${data.number[i]}`]];
+    const lines = [[data.ids ? `${data.level} ${data.ids[i]}` : `${data.level} ${data.number[i]}`]];
     if (data.classes) lines.push([`class: ${className(data.classes[i])}`]);
     if (panel.predicted) lines.push([`predicted: ${className(panel.predicted[i])}`]);
     if (data.classes && panel.predicted && data.classes[i] >= 0) lines.push([isWrong(panel, i) ? "wrong" : "correct"]);

@@ -1,0 +1,109 @@
+"""Models that give each graph of a batch an output."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch_geometric.nn import global_add_pool, global_mean_pool
+
+from meanmax import Graph, LpAggregation, build_model
+from meanmax.nn import Readout
+
+BACKBONES = ("gcn", "masked_gcn", "gat", "sage", "gin", "mlp")
+
+
+def batch(sizes=(4, 1, 6), seed=0):
+    draw = torch.Generator().manual_seed(seed)
+    edges = [torch.randint(0, n, (2, 3 * n), generator=draw) for n in sizes]
+    graph = Graph.batch([Graph.from_edge_index(e, n) for e, n in zip(edges, sizes, strict=True)])
+    return graph, torch.randn(sum(sizes), 5, generator=draw)
+
+
+def graph_ids(graph):
+    return torch.arange(graph.num_graphs).repeat_interleave(graph.dst_ptr.diff())
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("jump", [None, "cat"])
+def test_a_graphs_output_does_not_depend_on_the_others(backbone, jump):
+    graph, x = batch()
+    aggr = None if backbone == "mlp" else "lp"
+    model = build_model(backbone, aggr, 5, 8, 3, layers=2, task="graph", jump=jump).eval()
+    out = model(x, graph)
+    assert out.shape == (3, 3)
+    alone = model(x[5:], graph.select(torch.tensor([2])))
+    torch.testing.assert_close(out[2:], alone, rtol=1e-4, atol=1e-5)
+    out.square().sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("readout", "pool"), [("mean", global_mean_pool), ("sum", global_add_pool)]
+)
+def test_the_baseline_reads_out_as_pyg_does(readout, pool):
+    graph, x = batch()
+    model = build_model("sage", None, 5, 8, 3, task="graph", readout=readout).eval()
+    nodes = model.encoder.outputs(x, graph)[-1]
+    read = pool(nodes, graph_ids(graph))
+    inner = model.first(read).relu()
+    torch.testing.assert_close(model(x, graph), model.last(inner), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(model.embed(x, graph), inner, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("readout", ["mean", "sum"])
+@pytest.mark.parametrize("aggr", ["lp", "poly", "softmax", "spread"])
+def test_a_learned_readout_begins_at_the_linear_one(aggr, readout):
+    graph, x = batch()
+    ends = {"lp": 1.0, "poly": 0.0, "softmax": 0.0, "spread": 0.0}
+    options = {"aggr_options": {"start": ends[aggr], "learn": False}, "nonlinear": "readout"}
+    model = build_model("sage", aggr, 5, 8, 3, task="graph", readout=readout, **options)
+    nodes = torch.randn(graph.num_nodes, 8)
+    wanted = Readout(readout)(nodes, graph)
+    torch.testing.assert_close(model.readout(nodes, graph), wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("nonlinear", "names"),
+    [
+        ("first", {"layers.0.gamma"}),
+        ("hidden", {"layers.0.gamma", "layers.1.gamma"}),
+        ("all", {"layers.0.gamma", "layers.1.gamma", "readout.gamma"}),
+        ("readout", {"readout.gamma"}),
+    ],
+)
+def test_nonlinear_says_where_the_aggregator_stands(nonlinear, names):
+    graph, x = batch()
+    model = build_model("sage", "softmax", 5, 8, 3, task="graph", nonlinear=nonlinear)
+    assert set(model.learned()) == names
+    places = {name.removesuffix(".gamma") for name in names}
+    # The linear aggregation of the other layers is a mean, with a maxness of 0.
+    found = model.maxness(x, graph)
+    assert places <= set(found)
+    assert len(model.aggregator_parameters()) == len(names)
+
+
+def test_other_readouts_are_taken_as_they_are():
+    graph, x = batch()
+    several = build_model("gin", "softmax", 5, 8, 3, task="graph", readout=["mean", "lp"])
+    assert several.readout.out_channels(8) == 16 and several(x, graph).shape == (3, 3)
+    own = Readout(LpAggregation(3.0, learn=False))
+    model = build_model("gin", None, 5, 8, 3, task="graph", readout=own)
+    assert model.readout is not own and model.learned()["readout.p"] == 3.0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"backbone": "cat", "task": "graph"}, "use 'gat'"),
+        ({"task": "graph", "readout": "median"}, "unknown readout 'median'"),
+        ({"task": "graph", "jump": "max"}, "'jump' must be"),
+        ({"readout": "sum"}, "is for task='graph'"),
+        ({"jump": "cat"}, "is for task='graph'"),
+        ({"nonlinear": "readout"}, "is for task='graph'"),
+        ({"task": "edge"}, "'task' must be"),
+    ],
+)
+def test_wrong_options_are_refused(options, message):
+    options = {"backbone": "gcn", **options}
+    with pytest.raises(ValueError, match=message):
+        build_model(options.pop("backbone"), "softmax", 5, 8, 3, **options)
