@@ -95,7 +95,7 @@ def test_a_page_that_cannot_be_written_is_a_clear_error(tmp_path):
 
 def test_the_caveat_is_for_several_splits(tmp_path):
     fill(tmp_path / "random")
-    assert shown(tmp_path / "random")["caveat"].startswith("Splits of one graph")
+    assert shown(tmp_path / "random")["caveat"].startswith("Splits of the same data")
     for seed in range(2):
         made = run(seed, "none", seed, split_hash="one", seed=seed)
         Store(tmp_path / "one").add(Result(made, {}))

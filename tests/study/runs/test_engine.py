@@ -241,7 +241,9 @@ def test_workers_end_with_the_caller(tmp_path, sent):
         wait_for_end(int(path.name))
 
 
-def test_a_worker_that_grows_is_exchanged(tmp_path):
+def test_a_worker_that_grows_is_exchanged(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOKY_MAX_MEMORY_LEAK_SIZE", "3e8")
+
     def run(task):
         turn, megabytes = task
         for name, module in list(sys.modules.items()):

@@ -195,6 +195,11 @@ def attempt_in_worker(function: Callable[[T], R], task: T, threads: int) -> Outc
 
 
 _LIBRARIES = ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA", "NUMEXPR")
+GROWTH = 2 * 10**9
+r"""Bytes by which a worker may grow before loky replaces it, which takes seconds: a data set in
+memory is no leak.
+"""
+_GROWTH = "LOKY_MAX_MEMORY_LEAK_SIZE"  # loky's variable for it
 _THREAD_VARIABLES = (*(f"{name}_NUM_THREADS" for name in _LIBRARIES), "VECLIB_MAXIMUM_THREADS")
 
 
@@ -232,7 +237,8 @@ class ProcessPool(Pool[T, R]):
         self._idle: SimpleQueue[Any] = SimpleQueue()
         # loky replaces a worker whose memory has grown, and warns about it in a separate thread.
         # Where warnings are errors, that thread would end and the task never finish.
-        warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
+        message = "A worker (stopped|was restarted) while some jobs"
+        warnings.filterwarnings("ignore", message, UserWarning)
         for _ in range(jobs):
             self._idle.put(self._kept_executor() or self._new_executor())
 
@@ -290,7 +296,10 @@ class ProcessPool(Pool[T, R]):
             max_workers=1,
             initializer=_begin_worker,
             initargs=(os.getpid(),),
-            env=dict.fromkeys(_THREAD_VARIABLES, str(self._threads)),
+            env={
+                **dict.fromkeys(_THREAD_VARIABLES, str(self._threads)),
+                _GROWTH: os.environ.get(_GROWTH, str(GROWTH)),
+            },
         )
         self._executors.add(executor)
         return executor
