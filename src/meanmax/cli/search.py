@@ -243,6 +243,8 @@ def run_search(
         def run_all(what: str, tasks: Sequence[Task]) -> list[Row]:
             bar.title(what)
             again = {"retry_failed": retry_failed, "durable": False}
+            # The longest first, so that no worker waits long for the last one of a round.
+            tasks = sorted(tasks, key=_work, reverse=True)
             return run_missing(store, tasks, workers, **again, bar=bar)
 
         outcome = Searched(runs.run(run_all), searches, groups, runs.trained)
@@ -372,6 +374,12 @@ def _announce(
             expected = expected_seconds(number, epochs, sum(seconds) / methods, jobs)
             text += f", about {clock(expected)} if nothing is stored"
     click.echo(f"{text}.", err=True)
+
+
+def _work(task: Task) -> float:
+    r"""What a run costs beside others of its round, roughly: products of wide and deep layers."""
+    settings = task.spec.settings
+    return float(settings.get("layers") or 2) * float(settings.get("hidden") or 64)
 
 
 def _epoch_seconds(runs: SearchRuns, dataset: Dataset, method: Method, number: int) -> float:
