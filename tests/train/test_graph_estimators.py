@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
 from torch_geometric.data import Batch, Data
 
 from meanmax import GraphClassifier, GraphRegressor, NodeClassifier
 from meanmax.data import make_split
-from meanmax.train import Settings, load_model
+from meanmax.nn import Readout
+from meanmax.train import Settings, TrainingError, load_model
 
 from .collection import collection
 
@@ -136,10 +138,79 @@ def test_wrong_use_says_what_to_do(peaks, fit, message):
 
 
 def test_graphs_that_do_not_fit_together_are_refused(peaks):
-    listed = data_list(peaks)
-    wide = Data(x=torch.ones(2, 7), edge_index=torch.zeros(2, 0, dtype=torch.int64), y=0)
-    with pytest.raises(ValueError, match="graph 60 has"):
-        GraphClassifier().fit([*listed, wide])
-    listed[3].y = None
-    with pytest.raises(ValueError, match="graph 3 has no 'y'"):
+    listed, none = data_list(peaks), torch.zeros(2, 0, dtype=torch.int64)
+    wrong = {
+        "graph 60 has features of shape": Data(x=torch.ones(2, 7), edge_index=none, y=0),
+        "graph 60 has no features 'x'.*meanmax.data.load": Data(edge_index=none, num_nodes=2, y=0),
+        "graph 60 has no nodes": Data(x=torch.ones(0, 3), edge_index=none, y=0),
+    }
+    for message, one in wrong.items():
+        with pytest.raises(ValueError, match=message):
+            GraphClassifier().fit([*listed, one])
+    listed[3].edge_weight = torch.ones(listed[3].num_edges)
+    with pytest.raises(ValueError, match="graph 0 has no 'edge_weight'"):
         GraphClassifier().fit(listed)
+
+
+def test_only_what_is_learned_from_has_to_be_alike(peaks):
+    listed = data_list(peaks)
+    listed[0].name = "first"
+    small = GraphClassifier(layers=1, hidden=4, epochs=1)
+    one = clone(small).fit(listed).history_.train_loss
+    assert one == clone(small).fit(iter(data_list(peaks))).history_.train_loss
+    part = torch.utils.data.Subset(listed, range(50))
+    assert clone(small).fit(part).predict(part).shape == (50,)
+
+
+def test_graphs_without_label_are_left_out(peaks):
+    listed, small = data_list(peaks), GraphClassifier(layers=1, hidden=4, epochs=1)
+    names = np.array(["left", "right"], object)[peaks.y.numpy()]
+    for number, one in enumerate(listed):
+        one.y = None if number in (3, 5) else str(names[number])
+    model = small.fit(listed)
+    assert set(model.predict(listed)) <= {"left", "right"}
+    assert 0 <= model.score(listed) <= 1
+    known = [number for number in range(60) if number not in (3, 5)]
+    assert model.score(listed) == model.score(listed, mask=known)
+
+
+def test_scikit_learn_calls_it_with_labels_second(peaks):
+    listed, y = data_list(peaks), peaks.y.numpy()
+    small = GraphClassifier(layers=1, hidden=4, epochs=2)
+    assert clone(small).fit(listed, y).score(listed, y) == clone(small).fit(listed).score(listed)
+    assert cross_val_score(small, listed, y, cv=3).shape == (3,)
+
+
+def test_balanced_weights_count_in_batches_of_one_class():
+    peaks = collection(40)
+    peaks.y[:] = torch.arange(40) % 5 == 0  # 8 of 40
+    options = {"layers": 1, "hidden": 4, "epochs": 3, "batch_graphs": 1, "norm": None}
+    losses = [
+        GraphClassifier(class_weight=weight, **options).fit(peaks).history_.train_loss
+        for weight in (None, "balanced")
+    ]
+    assert abs(losses[0][-1] - losses[1][-1]) > 1e-3
+
+
+def test_batch_norm_on_a_single_node_says_what_to_do(peaks):
+    small = GraphClassifier(layers=1, hidden=4, epochs=1, batch_graphs=1)
+    with pytest.raises(TrainingError, match="use norm='layer', or more graphs"):
+        small.fit(peaks)
+
+
+@pytest.mark.parametrize("options", [{"aggr": "spread"}, {"aggr": "lp", "signed": True}])
+def test_a_penalty_is_zero_at_the_linear_end_of_signed_parameters(peaks, options):
+    aggr = options.pop("aggr")
+    model = GraphClassifier(aggr=aggr, layers=1, hidden=4, epochs=2)
+    model.set_params(
+        schedule_options={"aggregator_decay": 0.1},
+        model_options={"aggr_options": options} if options else None,
+    )
+    assert np.isfinite(model.fit(peaks).history_.train_loss).all()
+
+
+def test_a_readout_object_is_not_saved(tmp_path, peaks):
+    model = GraphClassifier(readout=Readout("max"), aggr=None, layers=1, hidden=4, epochs=1)
+    with pytest.raises(ValueError, match="Readout object cannot be saved"):
+        model.fit(peaks).save(tmp_path / "model.zip")
+    assert not any(tmp_path.iterdir())

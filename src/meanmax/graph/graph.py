@@ -66,19 +66,20 @@ def join_weights(weights: Sequence[Tensor | None]) -> Tensor | None:
 
 def select_graphs(structure: Structure, graphs: Tensor) -> tuple[Structure, Tensor]:
     r"""Some graphs of a batch, and their edges in CSR order."""
-    src_sizes, dst_sizes = structure.src_ptr.diff()[graphs], structure.dst_ptr.diff()[graphs]
-    first = structure.dst_ptr[:-1][graphs]
-    edge_ptr = structure.rowptr[structure.dst_ptr].long()
-    edge_sizes = edge_ptr.diff()[graphs]
-    edges = ranges(edge_ptr[:-1][graphs], edge_sizes)
-    src_ptr, dst_ptr = (pointer_of(sizes) for sizes in (src_sizes, dst_sizes))
-    shift = (src_ptr[:-1] - structure.src_ptr[:-1][graphs]).repeat_interleave(edge_sizes)
-    rows = ranges(first, dst_sizes)
+    # Only the entries of these graphs are read: a mini-batch costs as much as it holds.
+    first, end = structure.dst_ptr[graphs], structure.dst_ptr[graphs + 1]
+    first_edge, end_edge = structure.rowptr[first].long(), structure.rowptr[end].long()
+    first_src = structure.src_ptr[graphs]
+    src_ptr = pointer_of(structure.src_ptr[graphs + 1] - first_src)
+    dst_ptr = pointer_of(end - first)
+    edges = ranges(first_edge, end_edge - first_edge)
+    shift = (src_ptr[:-1] - first_src).repeat_interleave(end_edge - first_edge)
+    rows = ranges(first, end - first)
     dtype = index_dtype(int(src_ptr[-1]), int(dst_ptr[-1]), edges.numel())
     found = Structure(
         num_src=int(src_ptr[-1]),
         num_dst=int(dst_ptr[-1]),
-        rowptr=pointer_of(structure.rowptr.diff()[rows]).to(dtype),
+        rowptr=pointer_of(structure.rowptr[rows + 1] - structure.rowptr[rows]).to(dtype),
         col=(structure.col[edges] + shift).to(dtype),
         perm=None,
         src_ptr=src_ptr,

@@ -145,7 +145,7 @@ def with_sources(graph: Graph, rows: Tensor) -> Tensor:
 
 def edges_of(graph: Graph, rows: Tensor) -> Tensor:
     r"""The edges of some rows in CSR order, row by row, int64."""
-    return ranges(graph.rowptr[rows], graph.rowptr.diff()[rows])
+    return ranges(graph.rowptr[rows], graph.rowptr[rows + 1] - graph.rowptr[rows])
 
 
 def _cut(graph: Graph, nodes: Tensor, rows: Tensor) -> Graph:

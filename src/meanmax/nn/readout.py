@@ -12,7 +12,7 @@ from torch.nn import Module
 from torch_geometric.nn.aggr import Aggregation
 
 from meanmax import functional
-from meanmax.aggr import AGGREGATIONS, LearnableAggregation
+from meanmax.aggr import AGGREGATIONS, LearnableAggregation, TiltedAggregation
 from meanmax.graph import Graph
 from meanmax.graph.build import group_nodes, pointer
 from meanmax.graph.checks import as_index
@@ -163,6 +163,9 @@ class Readout(Aggregation):  # type: ignore[misc]
         for index, module in self._aggregators():
             place = f"{index}." if len(self.names) > 1 else ""
             found[f"{place}{module.domain.name}"] = module.value.detach()
+            if isinstance(module, TiltedAggregation) and module.learn_beta:
+                assert module.beta is not None
+                found[f"{place}beta"] = module.beta.detach().clone()
         return found
 
     @torch.no_grad()

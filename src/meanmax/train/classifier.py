@@ -115,18 +115,18 @@ class Classifier(Estimator):
         not defined for them, such as ROC AUC for nodes of one class.
         """
         given = inputs.completed(graph, x, y, test=mask, level=self.level)
-        mask = inputs.scored(given, x, y, mask, self.level)
         out = self._output(given.graph, given.x)
         true, missing = inputs.as_labels(given.y, len(out))
-        index = torch.arange(len(out))
-        if mask is not None:
-            index = inputs.as_index(mask, len(out), "mask", self.level)
+        index = self._scored(given, x, y, mask, len(out))
         if self.metric_ == "accuracy":  # also of classes that were not trained on
             inputs.check_present(missing[index.numpy()], "mask")
             found = self.classes_[out.argmax(dim=1).numpy()]
             return float(np.mean(true[index.numpy()] == found[index.numpy()]))
         nodes = inputs.Targets(true, missing, self.classes_).nodes(index, "mask")
         return replace(nodes, objective=Objective(self.metric_)).score(out)
+
+    def _labelled(self, y: Any, count: int) -> Tensor:
+        return torch.from_numpy(~inputs.as_labels(y, count)[1])
 
     def _keep_target(self, data: TrainingData) -> None:
         self.classes_, self.class_names_ = data.classes, data.class_names

@@ -15,6 +15,7 @@ import torch
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from torch import Tensor
+from torch.nn import Module
 
 from meanmax.aggr.base import LearnableAggregation
 from meanmax.graph import Graph
@@ -151,7 +152,7 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]
         graph = inputs.as_graph(given.graph, x.size(0))
         count = graph.num_graphs if self.level == "graph" else x.size(0)
         if train_mask is None and self.level == "graph":
-            train_mask = torch.ones(count, dtype=torch.bool)
+            train_mask = self._labelled(given.y, count)
             if val_mask is not None:
                 train_mask[inputs.as_index(val_mask, count, "val_mask", self.level)] = False
         train_mask = inputs.needed(train_mask, "train_mask")
@@ -239,6 +240,11 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]
                 "an estimator with an aggregator object cannot be saved: give the aggregator by "
                 "name, with model_options={'aggr_options': {...}}"
             )
+        if isinstance(readout := self.fitted_params_.get("readout"), Module):
+            raise ValueError(
+                f"an estimator with a {type(readout).__name__} object cannot be saved: give the "
+                f"readout by name"
+            )
         facts = {
             "format": self._format,
             "params": self.fitted_params_,
@@ -307,6 +313,22 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]
         features, graph = self._inputs(graph, x)
         out: Tensor = self.model_.eval()(features, graph)
         return out
+
+    @abstractmethod
+    def _labelled(self, y: Any, count: int) -> Tensor:
+        r"""Which of the targets are known, bool."""
+
+    def _scored(self, given: inputs.Given, x: Any, y: Any, mask: Any, count: int) -> Tensor:
+        r"""The indices that :meth:`score` is of: those of the mask, or the test part of one object
+        that holds everything. Without either, all nodes, or all graphs with a label.
+        """
+        if mask is None and x is None and y is None:
+            mask = given.test if self.level == "graph" else inputs.needed(given.test, "mask")
+        if mask is None and self.level == "graph":
+            mask = self._labelled(given.y, count)
+        if mask is None:
+            return torch.arange(count)
+        return inputs.as_index(mask, count, "mask", self.level)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "model_"):

@@ -2,7 +2,7 @@ r"""Checks and conversions of what users pass to an estimator."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 import torch
 from torch import Tensor
+from torch.utils.data import Dataset as TorchDataset
 from torch_geometric.data import Batch, Data
 from torch_geometric.data import Dataset as PyGDataset
 
@@ -66,38 +67,79 @@ def unpacked(data: Any, level: Level = "node") -> Given | None:
 
 
 def _collected(data: Any) -> Given | None:
-    if isinstance(data, PyGDataset) or (isinstance(data, Sequence) and not isinstance(data, str)):
-        graphs = list(data)
+    r"""What a collection of PyG's graphs holds; :obj:`None` for anything else."""
+    y: Any = None
+    if isinstance(data, Batch):
+        batch, y = data, data.y
+    elif isinstance(data, Data):
+        raise ValueError("this is one graph: give a list of them, or their Batch")
+    elif isinstance(data, TorchDataset | Iterator) or _is_list(data):
+        items: Any = data
+        many = isinstance(data, TorchDataset)  # which may not be iterable
+        graphs = [items[number] for number in range(len(items))] if many else list(items)
         if not all(isinstance(one, Data) for one in graphs):
             return None
         if not graphs:
             raise ValueError("the collection holds no graph")
-        for number, one in enumerate(graphs):
-            width = None if one.x is None else tuple(one.x.shape[1:])
-            if width is None or width != tuple(graphs[0].x.shape[1:]):
-                raise ValueError(
-                    f"graph {number} has {'no features' if width is None else width} and graph 0 "
-                    f"has {tuple(graphs[0].x.shape[1:])}: give the nodes of all graphs equally "
-                    f"many features 'x'"
-                )
-        labelled = [one.y is not None for one in graphs]
-        if any(labelled) and not all(labelled):
-            raise ValueError(
-                f"graph {labelled.index(False)} has no 'y' and others have: give all or none of "
-                f"them labels, NaN or -1 for those that are not known"
-            )
-        data = Batch.from_data_list(graphs)
-    if not isinstance(data, Batch):
-        if isinstance(data, Data):
-            raise ValueError("this is one graph: give a list of them, or their Batch")
+        batch, y = Batch.from_data_list(_same_attributes(graphs)), _labels_of(graphs)
+    else:
         return None
-    graph, y = Graph.from_data(data), data.y
-    if y is not None and y.dim() and len(y) != graph.num_graphs:
+    graph = Graph.from_data(batch)
+    if y is not None and len(y) != graph.num_graphs:
         raise ValueError(
             f"'y' must have one label, or one row of labels, for each of {graph.num_graphs} graphs "
             f"(got {len(y)} in all): use NodeClassifier for labels of nodes"
         )
-    return Given(graph, data.x, y, None, None, None, None)
+    return Given(graph, batch.x, y, None, None, None, None)
+
+
+def _is_list(data: Any) -> bool:
+    return isinstance(data, Sequence) and not isinstance(data, str)
+
+
+def _same_attributes(graphs: Sequence[Data]) -> list[Data]:
+    r"""The graphs with what is learned from alone: features, edges and their weights."""
+    weighted = [getattr(one, "edge_weight", None) is not None for one in graphs]
+    if any(weighted) and not all(weighted):
+        raise ValueError(
+            f"graph {weighted.index(False)} has no 'edge_weight' and others have: give all or none "
+            f"of them weights"
+        )
+    first = None if graphs[0].x is None else tuple(graphs[0].x.shape[1:])
+    found = []
+    for number, one in enumerate(graphs):
+        if one.x is None:
+            raise ValueError(
+                f"graph {number} has no features 'x': give all graphs some, or use "
+                f"meanmax.data.load(graphs), which gives graphs without features their degrees"
+            )
+        if tuple(one.x.shape[1:]) != first:
+            raise ValueError(
+                f"graph {number} has features of shape {list(one.x.shape)} and graph 0 of "
+                f"{list(graphs[0].x.shape)}: give the nodes of all graphs equally many"
+            )
+        own = Data(x=one.x, edge_index=one.edge_index, num_nodes=one.num_nodes)
+        if weighted[0]:
+            own.edge_weight = one.edge_weight
+        found.append(own)
+    return found
+
+
+def _labels_of(graphs: Sequence[Data]) -> Any:
+    r"""The labels of graphs in a tensor, or in a list where some are missing or are text;
+    :obj:`None` if there are none.
+    """
+    given = [one.y for one in graphs]
+    if all(y is None for y in given):
+        return None
+    if all(isinstance(y, Tensor) for y in given):
+        return torch.cat([y.view(1) if y.dim() == 0 else y for y in given])
+    plain = [y.item() if isinstance(y, Tensor) and y.numel() == 1 else y for y in given]
+    if wrong := [n for n, y in enumerate(plain) if isinstance(y, Tensor)]:
+        raise ValueError(
+            f"graph {wrong[0]} has several labels and others have none: fill missing rows with NaN"
+        )
+    return np.array(plain, object)
 
 
 def completed(
@@ -114,11 +156,15 @@ def completed(
     collection may have its labels beside it.
     """
     whole = x is None and (y is None or level == "graph")
+    if level == "graph" and y is None and x is not None and not isinstance(graph, Graph):
+        x, y, whole = None, x, True  # as scikit-learn calls: fit(graphs, y)
     found = unpacked(graph, level) if whole else None
     if found is None:
         return Given(graph, x, y, train, val, test, None)
     if y is not None:
         found = found._replace(y=y, class_names=None)
+    if level == "graph" and bool((empty := found.graph.dst_ptr.diff() == 0).any()):
+        raise ValueError(f"graph {int(empty.nonzero()[0])} has no nodes: leave it out")
     if train is not None or val is not None:
         found = found._replace(train=found.train if train is None else train, val=val)
     return found if test is None else found._replace(test=test)
@@ -129,15 +175,6 @@ def needed(nodes: Any, name: str) -> Any:
     if nodes is None:
         raise ValueError(f"the data hold no '{name}': pass {name}=, a mask or a list of nodes")
     return nodes
-
-
-def scored(given: Given, x: Any, y: Any, mask: Any, level: Level) -> Any:
-    r"""What is scored: the test part of one object that holds everything, where it has one; all
-    graphs of a collection without.
-    """
-    if x is not None or y is not None or mask is not None:
-        return mask
-    return given.test if level == "graph" else needed(given.test, "mask")
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +232,7 @@ def as_targets(
     classes = np.unique(own)
     if len(classes) < 2:
         raise ValueError(
-            f"training nodes have one class only ({_examples(classes)}): there is nothing to "
+            f"all training labels are of one class ({_examples(classes)}): there is nothing to "
             f"classify"
         )
     if class_names is not None:
@@ -250,7 +287,7 @@ def as_labels(y: Any, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
         if not (np.isfinite(whole).all() and (present == np.round(present)).all()):
             raise ValueError(
                 "'y' must hold classes, not measurements (got numbers that are not whole): use "
-                "NodeRegressor to predict numbers"
+                "a regressor to predict numbers"
             )
         return whole.astype(np.int64), missing
     if np.issubdtype(values.dtype, np.signedinteger):
@@ -342,8 +379,8 @@ def as_features(x: Any) -> Features:
     r"""Features from a tensor, an array, a data frame, or anything sparse; all must be finite."""
     if x is None:
         raise ValueError(
-            "'x' is None, but nodes need features; a graph without any can use "
-            "torch.eye(num_nodes) or the nodes' degrees"
+            "'x' is None, but nodes need features; where there are none, their degrees can serve, "
+            "or torch.eye(num_nodes) for one graph"
         )
     if isinstance(x, SparseFeatures):
         found: Features = x

@@ -125,7 +125,8 @@ class Steps:
         if not loss.requires_grad:
             return value
         for one in self.pulled:
-            far = one.value - one.domain.lower
+            linear = 0.0 if math.isinf(one.domain.lower) else one.domain.lower  # if signed
+            far = one.value - linear
             loss = loss + self.schedule.aggregator_decay / 2 * far.square().sum()
         (loss if extra is None else loss + extra).backward()  # type: ignore[no-untyped-call]
         moved = [p for group in optimizer.param_groups for p in group["params"]]
@@ -151,6 +152,11 @@ def output(model: Trainable, sample: Sample) -> Tensor:
     try:
         return sample.output(model)
     except ValueError as error:
+        if "more than 1 value per channel" in str(error):
+            raise TrainingError(
+                "batch norm needs two nodes in every batch: use norm='layer', or more graphs in a "
+                "batch (batch_graphs)"
+            ) from error
         weights = all(bool(torch.isfinite(weight).all()) for weight in model.parameters())
         if weights and not isinstance(error, NotFiniteError):
             raise

@@ -207,13 +207,17 @@ def of_graphs(sample: Sample, numbers: Tensor) -> Sample:
     nodes = sample.nodes
     graphs = nodes.index[numbers]
     own = replace(nodes, index=torch.arange(len(graphs)), target=nodes.target[numbers])
+    if nodes.objective.class_weight is not None:
+        # Weights add up to their number over all graphs, and not in each batch.
+        own = replace(own, total=len(graphs))
     rows = nodes_of(sample.graph, graphs)
     return Sample(rows_of(sample.x, rows), sample.graph.select(graphs), own)
 
 
 def nodes_of(batch: Graph, graphs: Tensor) -> Tensor:
     r"""The nodes of some graphs of a batch, graph by graph, int64."""
-    return ranges(batch.dst_ptr[:-1][graphs], batch.dst_ptr.diff()[graphs])
+    first = batch.dst_ptr[graphs]
+    return ranges(first, batch.dst_ptr[graphs + 1] - first)
 
 
 def joined(samples: Sequence[Sample]) -> Sample:
@@ -278,7 +282,7 @@ def rows_of(x: Features, index: Tensor) -> Features:
         return x[index]
     index = index.to(x.device)
     entries = edges_of(x.graph, index)
-    count = x.graph.rowptr.diff()[index].long()
+    count = (x.graph.rowptr[index + 1] - x.graph.rowptr[index]).long()
     rowptr = torch.cat([count.new_zeros(1), count.cumsum(0)])
     graph = Graph.from_csr(rowptr, x.graph.col[entries], num_src=x.size(1))
     return SparseFeatures(graph, x.value[entries])

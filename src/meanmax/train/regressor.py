@@ -86,13 +86,13 @@ class Regressor(RegressorMixin, Estimator):  # type: ignore[misc]
         them, such as :math:`R^2` for nodes with the same number.
         """
         given = inputs.completed(graph, x, y, test=mask, level=self.level)
-        mask = inputs.scored(given, x, y, mask, self.level)
         found = self.predict(given.graph, given.x)
-        index = torch.arange(len(found))
-        if mask is not None:
-            index = inputs.as_index(mask, len(found), "mask", self.level)
+        index = self._scored(given, x, y, mask, len(found))
         nodes = inputs.as_numbers(given.y, len(found)).nodes(index, "mask")
         return compute(self.metric_, found[index.numpy()], nodes.target, "regression")
+
+    def _labelled(self, y: Any, count: int) -> Tensor:
+        return torch.from_numpy(~inputs.as_numbers(y, count).missing)
 
     def _keep_target(self, data: TrainingData) -> None:
         self.target_mean_, self.target_scale_ = data.objective.mean, data.objective.scale

@@ -283,7 +283,8 @@ def _cells(line: Line, percent: bool) -> list[str]:
     learned = []
     for name, (mean, low, high) in line.learned.items():
         spread = "" if high - low < 0.005 else f" ({low:.2f}–{high:.2f})"
-        learned.append(f"{name.rpartition('.')[2]} {mean:.2f}{spread}")
+        place = "readout " if name.startswith("readout.") else ""
+        learned.append(f"{place}{name.rpartition('.')[2]} {mean:.2f}{spread}")
     star = "" if line.alone or math.isnan(line.seconds) else "*"
     return [
         line.aggr,

@@ -141,17 +141,29 @@ def reference(source: str, data_dir: Path | None, **own: Any) -> DataRef:
 
 
 def check_splits(tasks: Sequence[Task], dataset: Dataset) -> None:
-    r"""Raises a :class:`DataError` if a split has no validation or no test nodes."""
+    r"""Raises a :class:`DataError` if a split has no validation or no test nodes, or trains on one
+    class alone.
+    """
+    import torch
+
     from meanmax.data import DataError
 
+    level = dataset.level
     for split in {id(task.split): task.split for task in tasks}.values():
         for part, nodes in (("validation", split.val), ("test", split.test)):
             if nodes.numel() == 0:
                 raise DataError(
-                    f"split '{split.name}' of '{dataset.name}' has no {part} nodes: models are "
-                    f"selected on validation nodes and scored on test nodes. Add some, or choose "
-                    f"another scheme with --split"
+                    f"split '{split.name}' of '{dataset.name}' has no {part} {level}s: models are "
+                    f"selected on validation {level}s and scored on test {level}s. Add some, or "
+                    f"choose another scheme with --split"
                 )
+        known = torch.unique(dataset.y[split.train])
+        if dataset.task == "multiclass" and len(known) == 1:
+            raise DataError(
+                f"split '{split.name}' of '{dataset.name}' trains on the one class "
+                f"'{dataset.class_names[int(known[0])]}': label more {level}s of the others, or "
+                f"choose another scheme with --split"
+            )
 
 
 def check_methods(tasks: Sequence[Task], dataset: Dataset) -> None:
