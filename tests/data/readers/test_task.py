@@ -8,6 +8,7 @@ import pytest
 from meanmax.data import DataError, load
 from meanmax.data.readers import check
 
+pytestmark = pytest.mark.extra  # tables are read with pyarrow
 AGES = ["18", "90", "", "42", "18"]
 
 
