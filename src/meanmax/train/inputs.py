@@ -232,7 +232,7 @@ def as_targets(
     classes = np.unique(own)
     if len(classes) < 2:
         raise ValueError(
-            f"all training labels are of one class ({_examples(classes)}): there is nothing to "
+            f"the training labels have one class only ({_examples(classes)}): there is nothing to "
             f"classify"
         )
     if class_names is not None:
