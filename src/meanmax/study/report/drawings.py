@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meanmax.nn.linear import as_dense
-
 if TYPE_CHECKING:
     from meanmax.data import Dataset
 
@@ -55,6 +53,8 @@ def _by(dataset: Dataset) -> Any:
 
 
 def _drawing(dataset: Dataset, graph: int) -> Drawing:
+    from meanmax.nn.linear import as_dense
+
     first, end = dataset.graph_ptr[graph : graph + 2].tolist()
     source, target = dataset.edge_index.numpy()
     inside = (source >= first) & (source < end) & (source < target)
