@@ -72,6 +72,7 @@ def fail_later(path):
     def call():
         calls.append(0)
         if len(calls) > 1:
+            Path(path).write_text("failing")
             raise ValueError("too hot")
     repeat_until_released(call)
 """
@@ -99,7 +100,8 @@ def test_a_neighbour_ends_with_an_error_of_the_block(tmp_path, monkeypatch, fail
             pytest.raises(ChildError, match="too hot"),
             neighbour("loop:fail_later", {"path": path}),
         ):
-            pass
+            while not Path(path).exists():
+                pass
     else:
         with pytest.raises(KeyError), neighbour("loop:work", {"path": path}):
             raise KeyError("own")
