@@ -82,6 +82,13 @@ def test_nonlinear_says_where_the_aggregator_stands(nonlinear, names):
     assert len(model.aggregator_parameters()) == len(names)
 
 
+@pytest.mark.parametrize("aggr", ["lp", "softmax"])
+def test_a_given_beta_is_that_of_the_readout_too(aggr):
+    options = {"beta": 0.5, "learn_beta": True}
+    model = build_model("sage", aggr, 5, 8, 3, task="graph", aggr_options=options)
+    assert model.learned()["readout.beta"] == model.learned()["layers.0.beta"] == 0.5
+
+
 def test_other_readouts_are_taken_as_they_are():
     graph, x = batch()
     several = build_model("gin", "softmax", 5, 8, 3, task="graph", readout=["mean", "lp"])
@@ -98,6 +105,10 @@ def test_other_readouts_are_taken_as_they_are():
         ({"task": "graph", "readout": "median"}, "unknown readout 'median'"),
         ({"task": "graph", "jump": "max"}, "'jump' must be"),
         ({"readout": "sum"}, "is for task='graph'"),
+        (
+            {"task": "graph", "readout": "sum", "aggr_options": {"beta": 0.5}, "backbone": "sage"},
+            "beta with readout='mean'",
+        ),
         ({"jump": "cat"}, "is for task='graph'"),
         ({"nonlinear": "readout"}, "is for task='graph'"),
         ({"task": "edge"}, "'task' must be"),

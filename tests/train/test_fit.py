@@ -78,7 +78,9 @@ def test_numbers_of_a_data_set():
     assert test.nodes.score(out) == pytest.approx(float(errors.abs().mean()), rel=1e-5)
     assert len(history.val_score) == 3
     assert NodeRegressor.from_settings(settings).fit_data(data).target_mean_ == 9.5
-    with pytest.raises(ValueError, match="NodeClassifier learns .* .got a regression task of nodes.: use"):
+    with pytest.raises(
+        ValueError, match="NodeClassifier learns .*a regression task of nodes.: use"
+    ):
         NodeClassifier(epochs=1).fit_data(data)
 
 

@@ -154,7 +154,12 @@ def make_readout(
     if name not in LEARNED:
         return Readout("max" if name == "max" else readout)
     own = {STORED_OPTION_NAMES.get(key, key): value for key, value in options.items()}
-    own.pop("form", None)
-    if name == "lp" and readout == "mean":
+    own.pop("form", None)  # that of the layers
+    if own.get("beta") is not None and readout == "sum":
+        raise ValueError(
+            f"readout='sum' is beta=1 (got beta={own['beta']}): give one of them, beta with "
+            f"readout='mean'"
+        )
+    if name == "lp" and readout == "mean" and own.get("beta") is None:
         own |= {"beta": 0.0, "shift": "consistent"}  # which the paper's shift does not have
     return Readout(aggregator_of(name, own, None, channels, LINEAR_READOUTS[readout]))
