@@ -7,7 +7,7 @@ import torch
 from torch_geometric.nn import global_add_pool, global_mean_pool
 
 from meanmax import Graph, LpAggregation, build_model
-from meanmax.nn import Readout
+from meanmax.nn import Readout, graph_model
 
 BACKBONES = ("gcn", "masked_gcn", "gat", "sage", "gin", "mlp")
 
@@ -35,6 +35,23 @@ def test_a_graphs_output_does_not_depend_on_the_others(backbone, jump):
     torch.testing.assert_close(out[2:], alone, rtol=1e-4, atol=1e-5)
     out.square().sum().backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("most", [1, 3, 7])
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_large_collections_are_computed_in_parts(backbone, most, monkeypatch):
+    graph, x = batch((4, 1, 6, 2, 2))
+    aggr = None if backbone == "mlp" else "softmax"
+    options = {"layers": 2, "norm": "batch", "jump": "cat"}
+    model = build_model(backbone, aggr, 5, 8, 3, task="graph", **options).eval()
+    with torch.no_grad():
+        whole, hidden = model(x, graph), model.embed(x, graph)
+        monkeypatch.setattr(graph_model, "AT_ONCE", most)
+        sizes = []
+        model.encoder.layers[0].register_forward_hook(lambda m, args, out: sizes.append(len(out)))
+        torch.testing.assert_close(model(x, graph), whole, rtol=1e-4, atol=1e-5)
+        assert sizes == ([5, 6, 4] if most == 7 else [4, 1, 6, 2, 2])
+        torch.testing.assert_close(model.embed(x, graph), hidden, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ r"""A model that gives every graph of a batch an output: layers, a readout and a
 from __future__ import annotations
 
 import copy
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, final
 
@@ -23,6 +24,10 @@ from meanmax.ops.spec import Form
 Jump: TypeAlias = Literal["cat"] | None
 LINEAR_READOUTS: dict[str, Form] = {"mean": "weighted", "sum": "sum"}
 r"""The readouts that an aggregator can take the place of, and the form that begins there."""
+AT_ONCE = 2**16
+r"""Nodes of which outputs are computed at once where nothing is trained, so that memory does not
+grow with the collection.
+"""
 READOUT = "readout"  # the prefix of the readout's names in learned() and maxness()
 
 
@@ -129,7 +134,22 @@ class GraphModel(Module):
         return outs[-1] if self.jump is None else torch.cat(outs, dim=1)
 
     def _run(self, x: Features, given: GraphInput) -> list[Tensor]:
-        graph, rate = as_graph(given, x, None), self.encoder.dropout
+        r"""The readout, the hidden layer of the head and the output of every graph."""
+        graph = as_graph(given, x, None)
+        apart = not (self.training or torch.is_grad_enabled() or torch.compiler.is_compiling())
+        if not apart or not isinstance(x, Tensor) or graph.num_nodes <= AT_ONCE:
+            return self._run_all(x, graph)
+        ends = graph.dst_ptr.tolist()
+        found, first = [], 0
+        while first < graph.num_graphs:
+            end = max(first + 1, bisect_right(ends, ends[first] + AT_ONCE) - 1)
+            part = graph.select(torch.arange(first, end, device=graph.device))
+            found.append(self._run_all(x[ends[first] : ends[end]], part))
+            first = end
+        return [torch.cat(outs) for outs in zip(*found, strict=True)]
+
+    def _run_all(self, x: Features, graph: Graph) -> list[Tensor]:
+        rate = self.encoder.dropout
         read = self.readout(self._nodes(x, graph), graph)
         inner = relu(self.first(dropout(read, rate, self.training)))
         return [read, inner, self.last(dropout(inner, rate, self.training))]
