@@ -7,6 +7,7 @@ import pytest
 
 from meanmax.data import DataError, fingerprint, load
 from meanmax.data.readers import OwnDataError, check, read_own
+from meanmax.graph import SparseFeatures
 
 from . import graphs
 
@@ -120,3 +121,17 @@ def test_other_labels_stay_names(labels, tmp_path):
     nodes = "id,f,label\na,1,{}\nb,2,{}\nc,3,{}\n".format(*labels)
     dataset = read_own(graphs.csv_folder(tmp_path, nodes, EDGES))
     assert dataset.task != "regression"
+
+
+@pytest.mark.parametrize(
+    ("filled", "columns", "sparse"), [(0.09, 64, True), (0.11, 64, False), (0.0, 63, False)]
+)
+def test_features_that_are_mostly_zero_are_stored_sparse(filled, columns, sparse, tmp_path):
+    x = np.zeros(50 * columns, np.float32)
+    x[: int(filled * x.size)] = 2.0
+    x = np.random.default_rng(0).permutation(x).reshape(50, columns)
+    ring = np.stack([np.arange(50), np.roll(np.arange(50), 1)])
+    np.savez(tmp_path / "g.npz", features=x, edges=ring.T, labels=np.arange(50) % 2)
+    found = load(tmp_path / "g.npz").x
+    assert isinstance(found, SparseFeatures) == sparse
+    np.testing.assert_array_equal(found.to_dense() if sparse else found, x)

@@ -20,6 +20,9 @@ from meanmax.graph import SparseFeatures
 from meanmax.names import TASKS, Level
 
 PER_CLASS = 20
+SPARSE = 0.1
+r"""Features of which at most this share is not zero are stored sparse, whatever the file does."""
+WIDE = 64  # columns from which that pays
 _NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 GAPS = ("nan", "NaN", "NAN", "NA", "N/A", "n/a", "<NA>")  # Na is sodium
 
@@ -205,13 +208,14 @@ def assemble(
         x, feature_names = one_hot_degrees(edge_index.numpy(), nodes.count), DEGREE_NAMES
         message = f"nodes have no features: their degrees are used, in {len(DEGREE_NAMES)} columns"
         nodes.diagnostics.note(message, f"the last is 1 for {len(DEGREE_NAMES) - 1} and more")
+    elif not scipy.sparse.issparse(x) and _is_mostly_zero(x):
+        x = scipy.sparse.csr_array(x)
     ptr = np.array([0, nodes.count]) if nodes.graph_ptr is None else nodes.graph_ptr
-    sparse = scipy.sparse.issparse(x)
     way = "directed as listed" if directed else "undirected, each edge both ways"
     source = "own graph" if nodes.graphs is None else "graphs"
     return Dataset(
         name=name,
-        x=SparseFeatures.from_scipy(x) if sparse else torch.from_numpy(x),
+        x=SparseFeatures.from_scipy(x) if scipy.sparse.issparse(x) else torch.from_numpy(x),
         y=torch.from_numpy(items.labels.y),
         edge_index=edge_index,
         edge_weight=weight,
@@ -230,6 +234,11 @@ def assemble(
             *map(str, nodes.diagnostics.in_order()),  # no errors: notes only
         ),
     )
+
+
+def _is_mostly_zero(x: np.ndarray) -> bool:
+    r"""Whether products with these features are faster if they are sparse: bags of words."""
+    return x.shape[1] >= WIDE and np.count_nonzero(x) <= SPARSE * x.size
 
 
 def _note_edges(nodes: NodeColumns, edges: EdgeColumns, directed: bool) -> None:
