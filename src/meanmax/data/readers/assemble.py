@@ -238,7 +238,7 @@ def assemble(
 
 def _is_mostly_zero(x: np.ndarray) -> bool:
     r"""Whether products with these features are faster if they are sparse: bags of words."""
-    return x.shape[1] >= WIDE and np.count_nonzero(x) <= SPARSE * x.size
+    return x.shape[1] >= WIDE and int(np.count_nonzero(x)) <= SPARSE * x.size
 
 
 def _note_edges(nodes: NodeColumns, edges: EdgeColumns, directed: bool) -> None:
