@@ -20,8 +20,11 @@ from meanmax.study.paper import result_tables
 from meanmax.study.paper.reproduction import Effect, Reproduction, ablation, some_ppi
 from meanmax.study.paper.result_tables import BACKBONES, SETS, Cell, Claim, Tabled, claims, summary
 from meanmax.study.report.page import write_report
+from meanmax.study.report.study import METHODS, SPLITS, Study, StudyTask
 from meanmax.study.runs.plan import Task
 from meanmax.study.runs.row import Row, json_safe
+from meanmax.study.stats.cells import score_form
+from meanmax.study.stats.comparison import Line, Scale
 from meanmax.study.store.exports import read_rows
 from meanmax.study.store.store import DEFAULT_STORE
 
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from meanmax.data import Statistics
 
 TABLES = {"table2": [2], "table3": [3], "table4": [4], "all": [2, 3, 4]}
-WHAT = ("table1", "table2", "table3", "table4", "figures", "ablation", "all")
+WHAT = ("table1", "table2", "table3", "table4", "figures", "ablation", "all", "study")
 MARKS = {"at or above": "≥", "within one std": "≈", "below": "<", "no paper value": ""}
 LEGEND = (
     "Ours (n) above the paper's: ≥ at or above its mean, ≈ within one of its standard deviations "
@@ -86,7 +89,13 @@ def reproduce(
 
     Tables 2 and 3 use the same runs. Runs that are stored are not repeated: after an interruption
     the same command resumes. With --no-run the store may also be a file of exported rows.
+
+    'study' is not in the paper: the comparisons with equal tuning that are stored, all tasks in one
+    table. It runs nothing, and prints the commands that fill what is missing.
     """
+    if what == "study":
+        _refuse_without_effect(what)
+        return _study(read_rows(store), markdown, print_json)
     request = Reproduction(
         tables=TABLES.get(what, []),
         ablation=what in ("ablation", "all"),
@@ -146,7 +155,8 @@ def _refuse_without_effect(what: str) -> None:
     r"""Refuses options without effect: ablation and figures use the published settings."""
     fixed = ["settings_name", "pairs", "backbones", "aggrs", "scheme"]
     fixed += ["splits", "no_run"] if what == "table1" else []
-    unused = options.given(*fixed) if what in ("ablation", "figures", "table1") else []
+    fixed += ["splits", "data", "figures"] if what == "study" else []
+    unused = options.given(*fixed) if what in ("ablation", "figures", "table1", "study") else []
     if unused:
         raise click.UsageError(f"{unused[0]} has no effect on '{what}': leave it out")
 
@@ -192,6 +202,21 @@ def _missing_text(commands: Sequence[str], what: str, splits: int) -> list[str]:
     return [text] if commands else []
 
 
+def _study(rows: Sequence[Row], markdown: bool, print_json: bool) -> None:
+    study = Study.of(rows)
+    if print_json:
+        click.echo(json.dumps(json_safe(study.as_dict()), indent=1, allow_nan=False))
+        return
+    shown: list[Grid | str] = [study.statement, study_grid(study), differences_grid(study)]
+    for item in [*shown, *_missing_text(study.missing, "Methods", SPLITS)]:
+        if isinstance(item, str):
+            click.echo(f"{item}\n")
+        elif markdown:
+            click.echo(item.markdown())
+        else:
+            print_out(item)
+
+
 def _beside_paper(name: str, own: Statistics) -> dict[str, Any]:
     paper = result_tables.paper_counts(result_tables.name_in_paper(name))
     return {"ours": asdict(own), "paper": None if paper is None else paper._asdict()}
@@ -234,6 +259,66 @@ def claims_grid(listed: Sequence[Claim]) -> Grid:
     title = "Aggregator − baseline, in points, paired over splits"
     caption = "p: Wilcoxon, Holm-adjusted among the aggregators of one backbone and data set."
     return Grid(title, headings, rows, left=["data", "method", "verdict"], caption=caption)
+
+
+def study_grid(study: Study) -> Grid:
+    r"""Tasks down, methods across: mean test scores."""
+    rows = []
+    for task in study.tasks:
+        comparison, best = task.group.comparison, task.best_reference
+        reference = "–" if best is None else f"{best.aggr} {comparison.scale.score(best.mean)}"
+        cells = [_study_cell(task.line(aggr), comparison.scale) for aggr in METHODS]
+        conclusive = "no" if comparison.doubts else "yes"
+        name = f"{task.heading}, {comparison.metric}"
+        rows.append([name, str(_largest_n(task)), *cells, reference, conclusive])
+    headings = ["task, test score", "n", "baseline", *METHODS[1:], "best reference", "conclusive"]
+    return Grid(
+        "Every task with equal tuning",
+        headings,
+        rows,
+        left=[headings[0], "best reference", "conclusive"],
+        caption="Mean ± standard deviation over splits, in percent where the metric has percents. "
+        "▲ better and ▼ worse than the baseline by interval and Holm-adjusted p within the task; "
+        "n is the largest of the methods.",
+    )
+
+
+def _study_cell(line: Line | None, scale: Scale) -> str:
+    if line is None or not line.n:
+        return "–"
+    mark = {"better": " ▲", "worse": " ▼"}.get(line.judgement or "", "")
+    form = ".1f" if scale.percent else score_form(False, line.mean)
+    return mean_std(line.mean, line.std, form) + mark
+
+
+def _largest_n(task: StudyTask) -> int:
+    return max(line.n for line in task.group.comparison.lines)
+
+
+def differences_grid(study: Study) -> Grid:
+    r"""Every learned aggregator against its baseline, the largest difference first."""
+    rows = [
+        [
+            one.task,
+            one.aggr,
+            str(one.n),
+            with_interval(one.difference, one.low, one.high)
+            + ("" if one.unit == "points" else f" {one.unit}"),
+            decimal(one.p, ".2g"),
+            decimal(one.p_in_task, ".2g"),
+            decimal(one.p_overall, ".2g"),
+        ]
+        for one in study.differences
+    ]
+    headings = ["task", "aggregator", "n", "difference", "p", "p in its task", "p among all"]
+    return Grid(
+        "Learned aggregator − baseline, in points, paired over splits",
+        headings,
+        rows,
+        left=headings[:2],
+        caption="95 % bootstrap interval; p: Wilcoxon, as it is, Holm-adjusted among the "
+        "aggregators of the task, and among all lines of the table.",
+    )
 
 
 def counts_grid(counted: dict[str, Statistics]) -> Grid:

@@ -206,6 +206,9 @@ FIGURES = {
         SETS,
         "all",
     ),
+    "tasks": FigureKind(
+        "differences to the equally tuned baseline on all tasks", "tasks.tasks", picture="all"
+    ),
     "path": FigureKind("the path from mean to max", "curves.path", picture="all", needs_runs=False),
 }
 

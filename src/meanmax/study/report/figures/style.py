@@ -37,6 +37,7 @@ METHODS = {
     "lp": MethodStyle("Lp norm", "#0072B2", "--", "s"),
     "poly": MethodStyle("polynomial", "#D55E00", "-.", "^"),
     "softmax": MethodStyle("softmax", "#009E73", ":", "D"),
+    "spread": MethodStyle("spread", "#8C6BB1", "-.", "p"),
     "max": MethodStyle("max", "#CC79A7", "-", "v"),
     "pna": MethodStyle("PNA", "#E69F00", "--", "P"),
     "pyg-softmax": MethodStyle("PyG's softmax", "#56B4E9", ":", "X"),
