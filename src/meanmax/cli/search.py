@@ -288,12 +288,19 @@ def final_tasks(
             settings = searched.settings(backbone, task.spec.aggr, group)
             spec = replace(task.spec, settings=settings)
             found.append(replace(task, spec=spec, settings_name=AUTO, trained=searched.trained))
-        if references and plan is plans[0]:
-            for task in tasks:
-                if task.spec.aggr == BASELINE:
-                    for name in REFERENCES if dataset.level == "node" else GRAPH_REFERENCES:
-                        spec = replace(task.spec, backbone=name, settings={"metric": metric})
-                        found.append(replace(task, spec=spec, settings_name=AUTO))
+    return found + (reference_tasks(dataset, plans[0], metric) if references else [])
+
+
+def reference_tasks(dataset: Dataset, plan: Plan, metric: str) -> list[Task]:
+    r"""The runs of the references that take seconds. They have no settings of a file: their rows
+    are the same beside searched and given settings.
+    """
+    found = []
+    for task in plan.tasks(dataset):
+        if task.spec.aggr == BASELINE:
+            for name in REFERENCES if dataset.level == "node" else GRAPH_REFERENCES:
+                spec = replace(task.spec, backbone=name, settings={"metric": metric})
+                found.append(replace(task, spec=spec, settings_name=AUTO))
     return found
 
 

@@ -9,7 +9,7 @@ from meanmax.cli import main
 from meanmax.study.store.store import Store
 
 QUICK = ["--settings", "default", "--splits", "3", "--jobs", "1", "--set", "epochs=8"]
-QUICK += ["--aggr", "none,softmax"]
+QUICK += ["--aggr", "none,softmax", "--no-references"]
 
 
 def run(*words):
@@ -204,7 +204,7 @@ def test_a_table_that_cannot_be_written_says_what_to_do(tmp_path):
 
 def test_runs_that_diverge_are_told_and_all_of_them_is_an_error(tmp_path):
     words = ["--splits", "2", "--jobs", "1", "--set", "lr=1e30", "--set", "epochs=30"]
-    words += ["--settings", "default"]
+    words += ["--settings", "default", "--no-references"]
     result = run("--data", "karate", "--out", tmp_path, *words, "--aggr", "none,lp")
     assert result.exit_code == 1
     assert "lower the learning rate" in result.stderr

@@ -351,7 +351,7 @@ def test_the_chosen_settings_can_be_saved_and_used(tmp_path, extent):
     words = ["--data", "karate", "--jobs", "1", "--splits", "1", "--aggr", "lp,softmax"]
     search = ["--budget", "3", "--set", "epochs=6", "--metric", "macro_f1", "--search", extent]
     done(*words, *search, "--out", tmp_path / "auto", "--save-settings", file)
-    done(*words, "--settings", file, "--out", tmp_path / "again")
+    done(*words, "--settings", file, "--no-references", "--out", tmp_path / "again")
     chosen = {(r.backbone, r.aggr): r for r in Store(tmp_path / "auto").rows()}
     again = {(r.backbone, r.aggr): r for r in Store(tmp_path / "again").rows()}
     assert again.keys() == {("gcn", "none"), ("gcn", "lp"), ("gcn", "softmax")}
@@ -503,8 +503,12 @@ def test_a_method_whose_trials_fail_does_not_stop_the_others(tmp_path, monkeypat
     assert "gcn+lp" in result.stdout.partition("chosen on")[2]
 
 
-@pytest.mark.parametrize("option", ["--references", "--no-references"])
-def test_references_are_those_of_a_search(tmp_path, option):
-    result = run("--data", "karate", "--settings", "default", option, "--out", tmp_path)
-    assert result.exit_code == 2 and "--references" in one_line(result)
-    assert not list(tmp_path.iterdir())
+def test_references_stand_beside_given_settings_too(tmp_path):
+    words = ["--data", "karate", "--settings", "default", "--set", "epochs=2", "--splits", "1"]
+    words += ["--aggr", "none", "--out", tmp_path, "--json"]
+    shown = [
+        [line["aggr"] for line in json.loads(done(*words, *more).stdout)["references"]]
+        for more in (["--no-references"], [])
+    ]
+    assert shown == [[], ["majority class", "logistic regression", "label propagation"]]
+    assert "Grey: references without a graph network." in (tmp_path / "report.html").read_text()

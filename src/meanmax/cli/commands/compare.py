@@ -25,6 +25,7 @@ from meanmax.cli.search import (
     final_tasks,
     metric_of,
     metric_option,
+    reference_tasks,
     run_search,
     space_option,
 )
@@ -85,9 +86,8 @@ HOW_TO_READ = (
 @click.option(
     "--references/--no-references",
     default=True,
-    help="With 'auto': add methods without a graph network: majority class and logistic "
-    "regression, for numbers their mean and ridge regression; label propagation; an MLP with the "
-    "same search.",
+    help="Add methods without a graph network: majority class and logistic regression, for numbers "
+    "their mean and ridge regression; label propagation; with 'auto' an MLP with the same search.",
 )
 @options.overrides
 @options.runs
@@ -125,9 +125,7 @@ def compare(
     """
     aggrs = [BASELINE, *(aggr for aggr in aggrs if aggr != BASELINE)]
     auto = planned["settings_name"] == AUTO
-    if not auto and (
-        useless := options.given("budget", "space_name", "extent", "save_settings", "references")
-    ):
+    if not auto and (useless := options.given("budget", "space_name", "extent", "save_settings")):
         raise click.UsageError(f"{', '.join(useless)} only applies to --settings auto")
     if save_settings is not None:
         name = "--save-settings"
@@ -183,7 +181,9 @@ def compare(
             stated = {task.spec.settings.get("metric", usual) for task in bare}
             given = {} if stated == {metric} else {"metric": metric, "select": "score"}
             plan = replace(plan, overrides={**given, **plan.overrides})
-            rows = run_missing(out, checked_tasks(plan, dataset), **runs)
+            tasks = checked_tasks(plan, dataset)
+            tasks += reference_tasks(dataset, plan, metric) if references else []
+            rows = run_missing(out, tasks, **runs)
         named, kind = plan.name_of(dataset), METRICS[metric]
         own = [row for row in rows if row.backbone == planned["backbone"]]
         result = compare_rows(
@@ -194,7 +194,7 @@ def compare(
             name=kind.label,
             higher_is_better=kind.higher_is_better,
             percent=kind.percent,
-            references=reference_rows(rows, planned["backbone"]) if auto and references else {},
+            references=reference_rows(rows, planned["backbone"]) if references else {},
         )
         changed = plan.overrides
         if auto and metric != USUAL_METRIC[dataset.task]:
@@ -208,8 +208,9 @@ def compare(
             how = {"metric": metric, "splits": own[0].split, "pool": plan.pool}
             write_text(save_settings, settings_file(usual_choice, named, budget, **how))
         repeat = options.words_of("directed", "one_hot", "impute", "task")
+        repeat += options.words_of("references")
         if auto:
-            repeat += options.words_of("budget", "references", "pairs")
+            repeat += options.words_of("budget", "pairs")
             repeat += [] if space_name is None else ["--space", f"{PLACE}/{space_name.name}"]
         facts = {"options": repeat, "keys": [row.key for row in own]}
         files = write_comparison(result, rows, out, described, facts)

@@ -309,14 +309,20 @@ def groups(
             searched.setdefault(place, []).append(row)
         else:
             places.setdefault((*place, row.backbone), []).append(row)
-    found = [group for own in places.values() for group in _groups_in(own, comparisons or {})]
+    found = [
+        group
+        for place, own in places.items()
+        for group in _groups_in(own, searched.get(place[:3], []), comparisons or {})
+    ]
     for own in searched.values():
         found += _searched_groups(own, comparisons or {})
     return sorted((g for g in found if settings_name in (None, g.settings_name)), key=_group_rank)
 
 
-def _groups_in(rows: list[Row], comparisons: Comparisons) -> list[RunGroup]:
-    r"""The comparisons of one backbone on one data set with one scheme of splits."""
+def _groups_in(rows: list[Row], others: list[Row], comparisons: Comparisons) -> list[RunGroup]:
+    r"""The comparisons of one backbone on one data set with one scheme of splits, with the
+    references among the :obj:`others`.
+    """
     first = rows[0]
     methods = [(cell, name) for cell in cells(rows) for name in cell.settings_names]
     texts = [(row, (row.aggr, settings_key(row.settings))) for row in rows]
@@ -334,7 +340,10 @@ def _groups_in(rows: list[Row], comparisons: Comparisons) -> list[RunGroup]:
         if not any(keys <= other for other, _ in found):
             found = [(other, group) for other, group in found if not other < keys]
             place = (first.data, first.data_hash, first.split, first.backbone)
-            found.append((keys, RunGroup(*place, name, changed, own_rows, comparisons)))
+            metrics = {row.metric for row in own_rows}
+            near = [row for row in others if row.backbone in REFERENCES and row.metric in metrics]
+            beside = reference_rows(near, first.backbone)
+            found.append((keys, RunGroup(*place, name, changed, own_rows, comparisons, beside)))
     return [group for _, group in found]
 
 

@@ -28,7 +28,9 @@ def tasks(evidence: Evidence, request: FigureRequest) -> Figure:
             "this command makes one: meanmax compare --data digits"
         )
     places: list[float] = []
-    names, drawn, top = [], {}, 0.0
+    names: list[str] = []
+    drawn: dict[str, None] = {}
+    top = 0.0
     figure, (axes,) = style.panels(1, width=6.4, height=1.0)
     for task in listed:
         lines = [
