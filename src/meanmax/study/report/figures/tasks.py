@@ -19,16 +19,17 @@ def tasks(evidence: Evidence, request: FigureRequest) -> Figure:
     r"""The mean difference of each aggregator to its equally tuned baseline on every task, paired
     over splits, with its 95 % interval.
     """
-    study = Study.of(evidence.rows)
     # Differences of regression targets have other units.
-    listed = [task for task in study.tasks if task.compared and task.group.comparison.percent]
+    listed = [task for task in Study.of(evidence.rows).compared if task.group.comparison.percent]
     if not listed:
         raise NothingToShow(
             "there are no comparisons with searched settings of an aggregator and its baseline; "
             "this command makes one: meanmax compare --data digits"
         )
     places: list[float] = []
-    names, drawn, top = [], {}, 0.0
+    names: list[str] = []
+    drawn: dict[str, None] = {}
+    top = 0.0
     figure, (axes,) = style.panels(1, width=6.4, height=1.0)
     for task in listed:
         lines = [
@@ -58,7 +59,7 @@ def tasks(evidence: Evidence, request: FigureRequest) -> Figure:
     figure.set_figheight(HEIGHT * top + 1.5)
     style.heading(
         figure,
-        "Learned aggregators and max against the equally tuned baseline, all tasks",
+        "Aggregators against the equally tuned baseline, all tasks",
         "Right of 0 the aggregator is better. Mean of paired differences over n splits with a 95 % "
         "bootstrap interval, not adjusted for the number of comparisons. Filled marks: significant "
         "after Holm's adjustment within the task.",
