@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from meanmax.data import Dataset, statistics
+from meanmax.graph import SparseFeatures
 
 
 def dataset(edges, y, **options):
@@ -44,6 +45,16 @@ def test_no_edges():
 
 def test_several_labels_have_no_homophily():
     assert statistics(dataset([(0, 1), (1, 0)], [[1.0], [0.0]])).homophily is None
+
+
+def test_density_counts_what_is_not_zero_dense_or_sparse():
+    x = torch.tensor([[0.0, 2.0], [0.0, 0.0], [-1.0, 3.0]])
+    sparse = SparseFeatures.from_dense(x)
+    sparse.value[0] = 0.0  # stored, but zero
+    options = {"class_names": ("a",)}
+    none, y = torch.zeros(2, 0, dtype=torch.long), torch.zeros(3, dtype=torch.long)
+    assert statistics(Dataset("s", x, y, none, **options)).density == 3 / 6
+    assert statistics(Dataset("s", sparse, y, none, **options)).density == 2 / 6
 
 
 @pytest.mark.parametrize("seed", range(3))

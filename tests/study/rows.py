@@ -31,3 +31,25 @@ def row(aggr="none", seed=0, score=80.0, *, data="cora", backbone="gcn", **facts
 
 def cora(aggr, scores, **facts):
     return [row(aggr, seed, score, **facts) for seed, score in enumerate(scores)]
+
+
+def searched(aggr, scores, *, data="wine", backbone="gcn", metric="accuracy", **facts):
+    """Rows with settings that were searched, a split for each score."""
+    level = {"split": "balanced", "data_hash": f"d-{data}", "settings_name": "auto", **facts}
+    val, maxness = level.pop("val", 0.0), level.pop("maxness", {})
+    settings = {"metric": metric, "lr": 0.01, "epochs": 400}
+    return [
+        row(
+            aggr,
+            seed,
+            score,
+            data=data,
+            backbone=backbone,
+            settings=settings,
+            metrics={"test_score": score, "val_score": score + val, f"test_{metric}": score},
+            maxness=maxness,
+            tag=level["split"],
+            **level,
+        )
+        for seed, score in enumerate(scores)
+    ]

@@ -130,6 +130,26 @@ def test_settings_and_parameters_say_the_same(settings):
             "share 1 graphs",
         ),
         (lambda d: GraphClassifier().fit(d, y=np.arange(7)), "'y' must be"),
+        (
+            lambda d: GraphClassifier().fit(d, y=np.full(60, -1), train_mask=[0, 1, 2]),
+            "'train_mask' holds 3 graphs without a label",
+        ),
+        (
+            lambda d: GraphClassifier().fit(
+                d, y=np.r_[0, 1, [2] * 58], train_mask=[0, 1], val_mask=[2]
+            ),
+            "'val_mask' holds graphs with labels that no training graph has",
+        ),
+        (
+            lambda d: GraphClassifier(metric="roc_auc").fit(
+                d, train_mask=range(8), val_mask=[8, 10]
+            ),
+            "not defined for the validation graphs",
+        ),
+        (
+            lambda d: GraphRegressor().fit(d, y=[None] * 60, train_mask=[0, 1]),
+            "'train_mask' holds 2 graphs without a number",
+        ),
     ],
 )
 def test_wrong_use_says_what_to_do(peaks, fit, message):

@@ -54,7 +54,7 @@ def test_numbers_are_standardized_by_those_of_training_nodes():
 
 def test_targets_without_spread_are_refused():
     nodes = LabeledNodes(torch.arange(3), torch.full((3,), 0.1))
-    with pytest.raises(ValueError, match=r"training nodes all have the target 0\.1"):
+    with pytest.raises(ValueError, match=r"training targets are all 0\.1"):
         Objective.of(Settings(), nodes, 1)
 
 

@@ -138,7 +138,7 @@ def test_from_settings():
         ({"y": ["a"] * NODES}, "'y' must hold numbers"),
         ({"y": np.full(NODES, np.inf)}, "'y' has 300 infinite values"),
         ({"y": [None] * NODES}, "'train_mask' holds 150 nodes without a number"),
-        ({"y": np.ones(NODES)}, "training nodes all have the target 1: there is nothing to learn"),
+        ({"y": np.ones(NODES)}, "training targets are all 1: there is nothing to learn"),
         ({"val_mask": [150]}, "R² is not defined for the validation nodes"),
         ({"val_mask": [3, 250]}, "share 1 nodes"),
     ],

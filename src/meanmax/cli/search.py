@@ -99,7 +99,7 @@ def metric_of(dataset: Dataset, plan: Plan, given: str | None) -> str:
         for own in {id(task.split): task.split for task in tasks}.values():
             for name, part in (("validation", own.val), ("test", own.test)):
                 nodes = LabeledNodes(part, dataset.y[part], objective=Objective(given))
-                nodes.check_metric(name)
+                nodes.check_metric(name, dataset.level)
     except ValueError as error:
         raise SettingsError(str(error)) from error
     return given
@@ -309,6 +309,7 @@ def chosen_grid(searched: Searched, budget: int, metric: str) -> Grid:
     each with all that :obj:`--set` needs to train with it again.
     """
     cells, common = [], dict[str, Any]()
+    level = next(iter(searched.searches.values())).level
     for backbone, aggr in dict.fromkeys(method for method, _ in searched.found):
         name = f"{backbone}+{aggr}" if aggr != BASELINE else backbone
         found = searched.choices(backbone, aggr)
@@ -321,7 +322,7 @@ def chosen_grid(searched: Searched, budget: int, metric: str) -> Grid:
         if not found:
             cells.append([name, "0", "no trial succeeded"])
     return Grid(
-        f"chosen on validation nodes by {METRICS[metric].label}, {budget} "
+        f"chosen on validation {level}s by {METRICS[metric].label}, {budget} "
         f"trial{'' if budget == 1 else 's'} of each method",
         ["method", "searches", "settings, as --set takes them"],
         cells,

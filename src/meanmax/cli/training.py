@@ -267,6 +267,7 @@ def training_facts(
     model, history, metric = estimator.model_, estimator.history_, estimator.metric_
     return {
         "metric": METRICS[metric].label,
+        "level": estimator.level,
         "percent": METRICS[metric].percent,
         **{
             f"{name}_score": None if score is None or math.isnan(score) else stored(metric, score)

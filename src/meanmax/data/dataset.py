@@ -343,6 +343,7 @@ class Statistics:
     components: int  # connected, directions ignored
     isolated: int  # nodes without any edge to or from another node
     directed: bool  # whether some edge lacks its opposite
+    density: float  # the share of features that are not 0
 
 
 def statistics(dataset: Dataset) -> Statistics:
@@ -371,7 +372,13 @@ def statistics(dataset: Dataset) -> Statistics:
         components=int(components),
         isolated=int((touched == 0).sum()),
         directed=directed,
+        density=_density(dataset.x),
     )
+
+
+def _density(x: Tensor | SparseFeatures) -> float:
+    value = x.value if isinstance(x, SparseFeatures) else x
+    return int(value.count_nonzero()) / max(1, x.size(0) * x.size(1))
 
 
 def _homophily(dataset: Dataset, links: scipy.sparse.csr_array) -> float | None:

@@ -79,7 +79,7 @@ class Classifier(Estimator):
         class_names = given.class_names if class_names is None else class_names
 
         def read_targets(train: Tensor, num_nodes: int) -> inputs.Targets:
-            return inputs.as_targets(given.y, train, num_nodes, class_names)
+            return inputs.as_targets(given.y, train, num_nodes, class_names, level=self.level)
 
         names = None if class_names is None else tuple(map(str, class_names))
         return self._fit(
@@ -119,10 +119,11 @@ class Classifier(Estimator):
         true, missing = inputs.as_labels(given.y, len(out))
         index = self._scored(given, x, y, mask, len(out))
         if self.metric_ == "accuracy":  # also of classes that were not trained on
-            inputs.check_present(missing[index.numpy()], "mask")
+            inputs.check_present(missing[index.numpy()], "mask", self.level)
             found = self.classes_[out.argmax(dim=1).numpy()]
             return float(np.mean(true[index.numpy()] == found[index.numpy()]))
-        nodes = inputs.Targets(true, missing, self.classes_).nodes(index, "mask")
+        targets = inputs.Targets(true, missing, self.classes_, level=self.level)
+        nodes = targets.nodes(index, "mask")
         return replace(nodes, objective=Objective(self.metric_)).score(out)
 
     def _labelled(self, y: Any, count: int) -> Tensor:

@@ -173,7 +173,7 @@ def completed(
 def needed(nodes: Any, name: str) -> Any:
     r"""The nodes, if there are any; raises a :class:`ValueError` otherwise."""
     if nodes is None:
-        raise ValueError(f"the data hold no '{name}': pass {name}=, a mask or a list of nodes")
+        raise ValueError(f"the data hold no '{name}': pass {name}=, a mask or a list of numbers")
     return nodes
 
 
@@ -185,11 +185,12 @@ class Targets:
     missing: np.ndarray  # which nodes have no label, bool, [num_nodes]
     classes: np.ndarray  # of training nodes, sorted, or all named ones; the numbers of labels
     measured: bool = False  # whether the values are numbers to predict, not classes
+    level: Level = "node"  # what has the labels
 
     def nodes(self, index: Tensor, name: str) -> LabeledNodes:
         r"""The targets of some nodes; raises an error unless all have a known label."""
         where = index.numpy()
-        check_present(self.missing[where], name, measured=self.measured)
+        check_present(self.missing[where], name, self.level, measured=self.measured)
         chosen = self.values[where]
         if self.measured:
             return LabeledNodes(index, torch.from_numpy(chosen))
@@ -199,7 +200,7 @@ class Targets:
         unknown = self.classes[position] != chosen
         if unknown.any():
             raise ValueError(
-                f"'{name}' holds nodes with labels that no training node has "
+                f"'{name}' holds {self.level}s with labels that no training {self.level} has "
                 f"({_examples(chosen[unknown])}); the classes are {_examples(self.classes)}"
             )
         return LabeledNodes(index, torch.from_numpy(position.astype(np.int64)))
@@ -217,18 +218,23 @@ def class_names_of(names: Sequence[str], dim: int) -> tuple[str, ...]:
 
 
 def as_targets(
-    y: Any, train: Tensor, num_nodes: int, class_names: Sequence[str] | None = None
+    y: Any,
+    train: Tensor,
+    num_nodes: int,
+    class_names: Sequence[str] | None = None,
+    *,
+    level: Level = "node",
 ) -> Targets:
     r"""Checks labels; the arguments are those of :meth:`meanmax.NodeClassifier.fit`. Negative
     numbers, NaN and :obj:`None` stand for a missing label, and a single column for one label.
     """
     values, missing = as_labels(y, num_nodes)
-    check_present(missing[train.numpy()], "train_mask")
+    check_present(missing[train.numpy()], "train_mask", level)
     own = values[train.numpy()]
     if class_names is not None:
         _check_names(own, class_names)
     if values.ndim == 2:
-        return Targets(values, missing, np.arange(values.shape[1]))
+        return Targets(values, missing, np.arange(values.shape[1]), level=level)
     classes = np.unique(own)
     if len(classes) < 2:
         raise ValueError(
@@ -237,10 +243,10 @@ def as_targets(
         )
     if class_names is not None:
         classes = np.arange(len(class_names))
-    return Targets(values, missing, classes)
+    return Targets(values, missing, classes, level=level)
 
 
-def as_numbers(y: Any, num_nodes: int) -> Targets:
+def as_numbers(y: Any, num_nodes: int, *, level: Level = "node") -> Targets:
     r"""Numbers to predict, float64; NaN and :obj:`None` stand for a missing one. A single column
     becomes a vector.
     """
@@ -257,7 +263,7 @@ def as_numbers(y: Any, num_nodes: int) -> Targets:
             f"'y' has {int(np.isinf(values).sum())} infinite values: replace them by NaN, which "
             f"stands for a missing one"
         )
-    return Targets(values, np.isnan(values), np.zeros(0, np.int64), measured=True)
+    return Targets(values, np.isnan(values), np.zeros(0, np.int64), measured=True, level=level)
 
 
 def as_labels(y: Any, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -295,12 +301,14 @@ def as_labels(y: Any, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     return values, np.zeros(num_nodes, bool)
 
 
-def check_present(missing: np.ndarray, name: str, *, measured: bool = False) -> None:
-    r"""Raises a :class:`ValueError` if some of the nodes have no label, or no number."""
+def check_present(
+    missing: np.ndarray, name: str, level: Level = "node", *, measured: bool = False
+) -> None:
+    r"""Raises a :class:`ValueError` if some nodes, or graphs, have no label, or no number."""
     kind = "number (NaN or None)" if measured else "label (negative, NaN or None stand for none)"
     if missing.any():
         raise ValueError(
-            f"'{name}' holds {int(missing.sum())} nodes without a {kind}: leave them out of it"
+            f"'{name}' holds {int(missing.sum())} {level}s without a {kind}: leave them out of it"
         )
 
 

@@ -154,8 +154,8 @@ def output(model: Trainable, sample: Sample) -> Tensor:
     except ValueError as error:
         if "more than 1 value per channel" in str(error):
             raise TrainingError(
-                "batch norm needs two nodes in every batch: use norm='layer', or more graphs in a "
-                "batch (batch_graphs)"
+                "batch norm needs two nodes, or graphs, in every batch: use norm='layer', or more "
+                "graphs in a batch (batch_graphs)"
             ) from error
         weights = all(bool(torch.isfinite(weight).all()) for weight in model.parameters())
         if weights and not isinstance(error, NotFiniteError):
@@ -236,9 +236,9 @@ class _Run:
         communicator: Communicator,
     ) -> None:
         if schedule.aggregator_loss == "val" and problem.val is None:
-            raise ValueError("aggregator_loss='val' needs validation nodes (got none)")
+            raise ValueError(f"aggregator_loss='val' needs validation {problem.level}s (got none)")
         if problem.val is not None:
-            problem.val.nodes.check_metric("validation")
+            problem.val.nodes.check_metric("validation", problem.level)
         self.model, self.problem = model, restrict_to_field(problem, model)
         self.communicator = communicator
         self.steps = Steps(model, schedule, communicator)

@@ -45,7 +45,7 @@ class Objective:
             mean, scale = float(values.mean()), float(values.std(correction=0))
             if not scale > 1e-12 * abs(mean):
                 raise ValueError(
-                    f"training nodes all have the target {mean:g}: there is nothing to learn"
+                    f"the training targets are all {mean:g}: there is nothing to learn"
                 )
         elif settings.class_weight is not None:
             count = torch.bincount(nodes.target, minlength=num_classes).double()
@@ -118,8 +118,8 @@ class LabeledNodes:
             return out
         return out[:, 0].double() * self.objective.scale + self.objective.mean
 
-    def check_metric(self, name: str) -> None:
-        r"""Raises a :class:`ValueError` if the metric is not defined for these nodes."""
+    def check_metric(self, name: str, level: Level = "node") -> None:
+        r"""Raises a :class:`ValueError` if the metric is not defined for these nodes, or graphs."""
         if not (self.is_counted or is_defined(self.metric, self.target, self.task)):
             kinds = {"multiclass": "class", "multilabel": "labels", "regression": "target"}
             others = {
@@ -128,10 +128,10 @@ class LabeledNodes:
                 "regression": "mse or mae",
             }
             raise ValueError(
-                f"{METRICS[self.metric].label} is not defined for the {name} nodes, which all have "
-                f"the same {kinds[self.task]}: choose another metric, such as {others[self.task]} "
-                f"(with compare, --metric {others[self.task].partition(' ')[0]}), or other {name} "
-                f"nodes"
+                f"{METRICS[self.metric].label} is not defined for the {name} {level}s, which all "
+                f"have the same {kinds[self.task]}: choose another metric, such as "
+                f"{others[self.task]} (with compare, --metric "
+                f"{others[self.task].partition(' ')[0]}), or other {name} {level}s"
             )
 
     @torch.no_grad()

@@ -65,7 +65,7 @@ class Regressor(RegressorMixin, Estimator):  # type: ignore[misc]
         given = inputs.completed(graph, x, y, train_mask, val_mask, level=self.level)
 
         def read_targets(train: Tensor, num_nodes: int) -> inputs.Targets:
-            return inputs.as_numbers(given.y, num_nodes)
+            return inputs.as_numbers(given.y, num_nodes, level=self.level)
 
         return self._fit(
             given,
@@ -88,7 +88,8 @@ class Regressor(RegressorMixin, Estimator):  # type: ignore[misc]
         given = inputs.completed(graph, x, y, test=mask, level=self.level)
         found = self.predict(given.graph, given.x)
         index = self._scored(given, x, y, mask, len(found))
-        nodes = inputs.as_numbers(given.y, len(found)).nodes(index, "mask")
+        targets = inputs.as_numbers(given.y, len(found), level=self.level)
+        nodes = targets.nodes(index, "mask")
         return compute(self.metric_, found[index.numpy()], nodes.target, "regression")
 
     def _labelled(self, y: Any, count: int) -> Tensor:

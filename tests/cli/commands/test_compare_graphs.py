@@ -69,6 +69,9 @@ def test_collections_are_searched_in_each_fold_and_compared_with_references(tmp_
     trials = Store(out / "search").rows()
     assert {row.split_seed for row in trials} == {0, 1}
     assert {row.settings["epochs"] for row in trials} == {1, 2, 4}
+    told = result.stdout + (out / next(out.glob("compare-*.md")).name).read_text("utf-8")
+    assert "chosen on validation graphs by" in told and "Scores are of test graphs" in told
+    assert "validation nodes" not in told and "test nodes" not in told
     again = done(*words)
     assert again.stdout.splitlines()[0] == result.stdout.splitlines()[0]
     assert len(Store(out).rows()) == len(rows), "nothing is repeated"
@@ -107,9 +110,11 @@ def test_a_model_is_trained_and_predicts_new_graphs(tmp_path):
     model, out = tmp_path / "model.zip", tmp_path / "labels.csv"
     words = ["--backbone", "sage", "--aggr", "lp", "--set", "epochs=40", "--set", "layers=1"]
     result = done("train", "--data", own, "--out", model, *words)
-    assert "readout" in result.stdout
+    assert "readout" in result.stdout and "accuracy on test graphs" in result.stdout
     result = done("predict", model, "--data", new, "--out", out)
     assert f"{GRAPHS} graphs in" in result.stdout
+    known = done("predict", model, "--data", own, "--out", tmp_path / "known.csv")
+    assert "training graphs included: test graphs show" in known.stderr + known.stdout
     with out.open() as file:
         rows = list(csv.DictReader(file))
     assert [row["id"] for row in rows] == [f"g{graph}" for graph in range(GRAPHS)]

@@ -88,6 +88,15 @@ def test_show_stands_beside_the_paper(folder, monkeypatch):
     assert rows["homophily"] == ["0.000", ""]
 
 
+def test_facts_are_a_line_for_each_data_set(folder):
+    result = invoke("facts", "karate", "wine", "--split", "random")
+    assert result.exit_code == 0, result.output
+    club, wine = map(json.loads, result.stdout.splitlines())
+    assert (club["data"], club["split"], club["label_rate"]) == ("karate", "random", 20 / 34)
+    assert (wine["data"], wine["density"]) == ("wine", 1.0)
+    assert_message(invoke("facts", "coraa"), "no data set 'coraa'")
+
+
 @pytest.mark.parametrize("name", ["show", "fetch"])
 def test_unknown_names_get_a_suggestion(name):
     assert_message(invoke(name, "coraa"), "no data set 'coraa'", "did you mean 'cora'")

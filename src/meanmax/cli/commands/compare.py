@@ -48,10 +48,10 @@ from meanmax.study.store.store import DEFAULT_STORE, reported
 SHARED = 3  # searches that serve all splits
 HEADINGS = ("aggregator", "n", "{metric}", "− baseline", "p (Holm)", "learned", "maxness", "s")
 HOW_TO_READ = (
-    "Scores are of test nodes, mean ± standard deviation over splits; models are selected on "
-    "validation nodes alone. Differences to the baseline are paired over splits and positive where "
-    "a method is better, with a 95 % bootstrap interval. Times with a star are of runs that shared "
-    "the machine and are not comparable."
+    "Scores are of test {level}s, mean ± standard deviation over splits; models are selected on "
+    "validation {level}s alone. Differences to the baseline are paired over splits and positive "
+    "where a method is better, with a 95 % bootstrap interval. Times with a star are of runs that "
+    "shared the machine and are not comparable."
 )
 
 
@@ -267,7 +267,9 @@ def write_comparison(
     grid = comparison_grid(result, settings).markdown()
     facts = {"settings": settings, **result.as_dict(), **(more or {})}
     with reported(folder):
-        text = "\n\n".join([grid, result.verdict, *result.notes, HOW_TO_READ])
+        text = "\n\n".join(
+            [grid, result.verdict, *result.notes, HOW_TO_READ.format(level=result.level)]
+        )
         write_text(paths[0], text + "\n")
         write_text(paths[1], json.dumps(facts, indent=1, allow_nan=False) + "\n")
     export_rows(rows, paths[2])

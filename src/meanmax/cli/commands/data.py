@@ -1,4 +1,4 @@
-r"""The commands :obj:`meanmax data list | show | fetch | check | pack`."""
+r"""The commands :obj:`meanmax data list | show | facts | fetch | check | pack`."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ LABELS = {
     "mean_degree": "mean degree",
     "max_degree": "largest degree",
     "isolated": "isolated nodes",
+    "density": "feature density",
 }
 TARGET = {
     "min": "smallest target",
@@ -77,6 +78,24 @@ def show(name_or_path: str, print_json: bool, **place: Any) -> None:
     paper = entry.paper._asdict() if entry and entry.paper else None
     shown = {**facts, "statistics": dataclasses.asdict(counted), "paper": paper}
     print_result(print_json, shown, _statistics_table(facts, counted, paper))
+
+
+@data.command()
+@click.argument("names_or_paths", nargs=-1, required=True, metavar="NAME_OR_PATH...")
+@options.scheme
+@options.data_dir
+def facts(names_or_paths: tuple[str, ...], scheme: str | None, data_dir: Path | None) -> None:
+    r"""Print what may explain a result on a data set: degree, homophily, feature density and the
+    share of labels that train, one line of JSON for each data set and scheme of splits.
+
+    `meanmax reproduce study` reads such lines from the file datasets.jsonl next to its rows.
+    """
+    from meanmax.study.report.why import Facts
+
+    with options.clear_errors():
+        for source in names_or_paths:
+            found = Facts.of(load_dataset(source, data_dir), scheme)
+            click.echo(json.dumps(dataclasses.asdict(found)))
 
 
 @data.command()

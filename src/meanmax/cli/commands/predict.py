@@ -219,7 +219,9 @@ def _score_of_classes(classifier: Classifier, dataset: Dataset, chance: np.ndarr
     if set(ours).isdisjoint(theirs) or (classifier.multilabel_ and set(ours) != set(theirs)):
         raise ValueError("the labels of these data are not those of the model")
     if classifier.multilabel_ != (dataset.task == "multilabel" and dataset.num_classes > 1):
-        raise ValueError("the model and these data differ in how many labels a node has")
+        raise ValueError(
+            f"the model and these data differ in how many labels a {dataset.level} has"
+        )
     metric, own = classifier.metric_, chance[labelled.numpy()]
     if classifier.multilabel_:
         order = [theirs.index(name) for name in ours]
@@ -245,7 +247,7 @@ def _score_of_classes(classifier: Classifier, dataset: Dataset, chance: np.ndarr
 def _caveat(model: Model, found: str) -> str:
     known = model.about_.get("spec", {}).get("data_hash")
     if known is None:
-        return "which may include training nodes"
+        return f"which may include training {model.level}s"
     if known == found[: len(known)]:
-        return "training nodes included: test nodes show how well it generalizes"
+        return f"training {model.level}s included: test {model.level}s show how well it generalizes"
     return "not the data that it was trained on, unless they have changed"

@@ -14,17 +14,15 @@ import click
 from meanmax.cli import options
 from meanmax.cli.commands.figure import DEFAULT_OUT, figure
 from meanmax.cli.progress import checked_tasks, load_dataset, run_missing
+from meanmax.cli.study import missing_text, show_study
 from meanmax.cli.tables import Grid, decimal, mean_std, print_out, with_interval
 from meanmax.data import CATALOG
 from meanmax.study.paper import result_tables
 from meanmax.study.paper.reproduction import Effect, Reproduction, ablation, some_ppi
 from meanmax.study.paper.result_tables import BACKBONES, SETS, Cell, Claim, Tabled, claims, summary
 from meanmax.study.report.page import write_report
-from meanmax.study.report.study import METHODS, SPLITS, Study, StudyTask
 from meanmax.study.runs.plan import Task
 from meanmax.study.runs.row import Row, json_safe
-from meanmax.study.stats.cells import score_form
-from meanmax.study.stats.comparison import Line, Scale
 from meanmax.study.store.exports import read_rows
 from meanmax.study.store.store import DEFAULT_STORE
 
@@ -68,6 +66,11 @@ LEGEND = (
     help="Folder for the figures.",
 )
 @click.option("--markdown", is_flag=True, help="Print tables in Markdown.")
+@click.option(
+    "--page",
+    type=options.FILE,
+    help="With 'study': write it to this Markdown file, with figures in the folder beside it.",
+)
 @options.as_json
 @click.pass_context
 def reproduce(
@@ -82,6 +85,7 @@ def reproduce(
     no_run: bool,
     figures: Path,
     markdown: bool,
+    page: Path | None,
     print_json: bool,
     **planned: Any,
 ) -> None:
@@ -90,12 +94,14 @@ def reproduce(
     Tables 2 and 3 use the same runs. Runs that are stored are not repeated: after an interruption
     the same command resumes. With --no-run the store may also be a file of exported rows.
 
-    'study' is not in the paper: the comparisons with equal tuning that are stored, all tasks in one
-    table. It runs nothing, and prints the commands that fill what is missing.
+    'study' is not in the paper: all stored comparisons with equal tuning, on how many tasks a
+    learned aggregator differs from its baseline, and what predicts it. It runs nothing, and prints
+    the commands that fill what is missing.
     """
+    _refuse_without_effect(what)
     if what == "study":
-        _refuse_without_effect(what)
-        return _study(read_rows(store), markdown, print_json)
+        with options.clear_errors():
+            return show_study(store, markdown, print_json, page)
     request = Reproduction(
         tables=TABLES.get(what, []),
         ablation=what in ("ablation", "all"),
@@ -106,7 +112,6 @@ def reproduce(
         store=store if store.is_dir() and store != Path(DEFAULT_STORE) else None,
         **planned,
     )
-    _refuse_without_effect(what)
     if data and what != "all" and any(not request.sets(number) for number in request.tables):
         raise click.UsageError(f"{what} has no column for {', '.join(data)}: leave out --data")
     request = replace(request, tables=[n for n in request.tables if request.sets(n)])
@@ -142,7 +147,8 @@ def reproduce(
                 found["ablation"] = [json_safe(effect) for effect in ablated.effects]
                 commands = request.missing_in_ablation(ablated.effects)
                 show(effects_grid(ablated.effects))
-                for text in [*ablated.notes, *_missing_text(commands, "Lines", request.splits)]:
+                missing = missing_text(commands, "Lines", f"fewer than {request.splits} runs")
+                for text in [*ablated.notes, *missing]:
                     show(text)
     if request.figures:
         shared = {"store": store, "data_dir": data_dir, "out": figures}
@@ -152,12 +158,18 @@ def reproduce(
 
 
 def _refuse_without_effect(what: str) -> None:
-    r"""Refuses options without effect: ablation and figures use the published settings."""
+    r"""Refuses options without effect: ablation and figures use the published settings, and the
+    study the rows that there are.
+    """
     fixed = ["settings_name", "pairs", "backbones", "aggrs", "scheme"]
-    fixed += ["splits", "no_run"] if what == "table1" else []
-    fixed += ["splits", "data", "figures"] if what == "study" else []
-    unused = options.given(*fixed) if what in ("ablation", "figures", "table1", "study") else []
-    if unused:
+    without = {
+        "ablation": fixed,
+        "figures": fixed,
+        "table1": [*fixed, "splits", "no_run"],
+        "study": [*fixed, "splits", "data", "data_dir", "figures", "jobs", "threads", "engine"],
+    }
+    useless = [*without.get(what, []), *([] if what == "study" else ["page"])]
+    if unused := options.given(*useless):
         raise click.UsageError(f"{unused[0]} has no effect on '{what}': leave it out")
 
 
@@ -182,7 +194,7 @@ def _table(
         show(clusters_grid(tabled))
     if listed:
         show(claims_grid(listed))
-    missing = _missing_text(commands, "Cells", request.splits)
+    missing = missing_text(commands, "Cells", f"fewer than {request.splits} runs")
     for text in (summary(listed), *tabled.notes, *missing):
         show(text)
     return {
@@ -194,27 +206,6 @@ def _table(
         "notes": tabled.notes,
         "missing": commands,
     }
-
-
-def _missing_text(commands: Sequence[str], what: str, splits: int) -> list[str]:
-    listing = "\n".join(f"    {command}" for command in commands)
-    text = f"{what} with fewer than {splits} runs are filled by:\n\n{listing}\n"
-    return [text] if commands else []
-
-
-def _study(rows: Sequence[Row], markdown: bool, print_json: bool) -> None:
-    study = Study.of(rows)
-    if print_json:
-        click.echo(json.dumps(json_safe(study.as_dict()), indent=1, allow_nan=False))
-        return
-    shown: list[Grid | str] = [study.statement, study_grid(study), differences_grid(study)]
-    for item in [*shown, *_missing_text(study.missing, "Methods", SPLITS)]:
-        if isinstance(item, str):
-            click.echo(f"{item}\n")
-        elif markdown:
-            click.echo(item.markdown())
-        else:
-            print_out(item)
 
 
 def _beside_paper(name: str, own: Statistics) -> dict[str, Any]:
@@ -259,66 +250,6 @@ def claims_grid(listed: Sequence[Claim]) -> Grid:
     title = "Aggregator − baseline, in points, paired over splits"
     caption = "p: Wilcoxon, Holm-adjusted among the aggregators of one backbone and data set."
     return Grid(title, headings, rows, left=["data", "method", "verdict"], caption=caption)
-
-
-def study_grid(study: Study) -> Grid:
-    r"""Tasks down, methods across: mean test scores."""
-    rows = []
-    for task in study.tasks:
-        comparison, best = task.group.comparison, task.best_reference
-        reference = "–" if best is None else f"{best.aggr} {comparison.scale.score(best.mean)}"
-        cells = [_study_cell(task.line(aggr), comparison.scale) for aggr in METHODS]
-        conclusive = "no" if comparison.doubts else "yes"
-        name = f"{task.heading}, {comparison.metric}"
-        rows.append([name, str(_largest_n(task)), *cells, reference, conclusive])
-    headings = ["task, test score", "n", "baseline", *METHODS[1:], "best reference", "conclusive"]
-    return Grid(
-        "Every task with equal tuning",
-        headings,
-        rows,
-        left=[headings[0], "best reference", "conclusive"],
-        caption="Mean ± standard deviation over splits, in percent where the metric has percents. "
-        "▲ better and ▼ worse than the baseline by interval and Holm-adjusted p within the task; "
-        "n is the largest of the methods.",
-    )
-
-
-def _study_cell(line: Line | None, scale: Scale) -> str:
-    if line is None or not line.n:
-        return "–"
-    mark = {"better": " ▲", "worse": " ▼"}.get(line.judgement or "", "")
-    form = ".1f" if scale.percent else score_form(False, line.mean)
-    return mean_std(line.mean, line.std, form) + mark
-
-
-def _largest_n(task: StudyTask) -> int:
-    return max(line.n for line in task.group.comparison.lines)
-
-
-def differences_grid(study: Study) -> Grid:
-    r"""Every learned aggregator against its baseline, the largest difference first."""
-    rows = [
-        [
-            one.task,
-            one.aggr,
-            str(one.n),
-            with_interval(one.difference, one.low, one.high)
-            + ("" if one.unit == "points" else f" {one.unit}"),
-            decimal(one.p, ".2g"),
-            decimal(one.p_in_task, ".2g"),
-            decimal(one.p_overall, ".2g"),
-        ]
-        for one in study.differences
-    ]
-    headings = ["task", "aggregator", "n", "difference", "p", "p in its task", "p among all"]
-    return Grid(
-        "Learned aggregator − baseline, in points, paired over splits",
-        headings,
-        rows,
-        left=headings[:2],
-        caption="95 % bootstrap interval; p: Wilcoxon, as it is, Holm-adjusted among the "
-        "aggregators of the task, and among all lines of the table.",
-    )
 
 
 def counts_grid(counted: dict[str, Statistics]) -> Grid:

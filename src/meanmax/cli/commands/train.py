@@ -145,7 +145,7 @@ def facts_grid(facts: dict[str, Any]) -> Grid:
     rows = []
     for name, what in (("train", "training"), ("val", "validation"), ("test", "test")):
         shown = score_text(facts[f"{name}_score"], facts["percent"])
-        rows.append([f"{facts['metric']} on {what} nodes", shown])
+        rows.append([f"{facts['metric']} on {what} {facts['level']}s", shown])
     layers = [f"{name} {decimal(value, '.3f')}" for name, value in facts["maxness"].items()]
     rows += [
         ["best epoch", f"{facts['best_epoch'] + 1} of {facts['epochs']}"],

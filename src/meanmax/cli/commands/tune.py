@@ -27,8 +27,8 @@ from meanmax.study.stats.cells import score_form
 from meanmax.study.stats.comparison import BASELINE
 
 HOW_TO_READ = (
-    "Scores are of validation nodes, mean ± standard deviation over splits. The best of many "
-    "looks better than it is on the nodes that chose it: `meanmax compare` shows test scores."
+    "Scores are of validation {level}s, mean ± standard deviation over splits. The best of many "
+    "looks better than it is on the {level}s that chose it: `meanmax compare` shows test scores."
 )
 
 
@@ -113,7 +113,7 @@ def tune(
         click.echo(json.dumps(facts, indent=1, allow_nan=False))
     else:
         print_out(tune_grid(searched, metric, plan.name_of(dataset)))
-        click.echo(f"{HOW_TO_READ}\n\n{text}")
+        click.echo(f"{HOW_TO_READ.format(level=dataset.level)}\n\n{text}")
 
 
 def tune_grid(searched: Searched, metric: str, data: str) -> Grid:
@@ -124,7 +124,7 @@ def tune_grid(searched: Searched, metric: str, data: str) -> Grid:
         listed = changes(searched.searches[backbone], one.trial)
         form = score_form(kind.percent, one.score, one.std)
         rows.append([aggr, mean_std(one.score, one.std, form), listed])
-    (backbone,) = searched.searches
+    ((backbone, search),) = searched.searches.items()
     headings = ["aggregator", f"validation {kind.label}", "settings chosen"]
-    title = f"{data}, {backbone}: settings searched on validation nodes"
+    title = f"{data}, {backbone}: settings searched on validation {search.level}s"
     return Grid(title, headings, rows, left=["aggregator", "settings chosen"])

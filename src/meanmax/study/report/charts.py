@@ -23,6 +23,7 @@ from meanmax.study.report.embeddings import (
 from meanmax.study.report.evidence import CURVES, LEARNED, Evidence
 from meanmax.study.report.groups import ORDER, RunGroup, parameter_name
 from meanmax.study.runs.row import Row, json_safe
+from meanmax.study.settings.settings import level_of
 from meanmax.study.stats.cells import shown_metric
 
 EPOCHS = 200  # at most, of a curve on the page
@@ -198,7 +199,7 @@ def _scatter(
     return {
         "split": shown[0][0].split_seed,
         "nodes": number,
-        "level": "graph" if "readout" in shown[0][0].settings else "node",
+        "level": level_of(shown[0][0].settings),
         "shown": len(chosen),
         "left_out": [row.aggr for row in rows[PANELS:]],
         "alike": len(nodes.class_names) > STYLES,

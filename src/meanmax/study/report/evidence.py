@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from meanmax.study.report.embeddings import is_placeable
+from meanmax.study.report.why import FactsByKey, read_facts
 from meanmax.study.runs.row import Artefact, Row
 from meanmax.study.settings.settings import AUTO, SettingsError, settings_for
 from meanmax.study.stats.cells import Selected, last_searched, select
@@ -45,9 +46,11 @@ class Evidence:
         curves: Mapping[str, Artefact] | None = None,
         store: Store | None = None,
         *,
+        path: Path | None = None,
         tolerant: bool = False,
     ) -> None:
         self.rows = rows
+        self.path = path
         self.folder = None if store is None else store.folder
         self.derived = None if store is None else store.folder / "derived"
         self.problems: dict[str, str] = {}
@@ -66,12 +69,18 @@ class Evidence:
         """
         if path.is_dir():
             store = Store(path, create=False)
-            return cls(store.rows(), store=store, tolerant=tolerant)
+            return cls(store.rows(), store=store, path=path, tolerant=tolerant)
         rows = read_rows(path)
         names = (f"{path.stem}.curves.parquet", f"{path.stem}-curves.parquet", "curves.parquet")
         beside = (path.with_name(name) for name in names if name != path.name)
         file = next((file for file in beside if file.exists()), None)
-        return cls(rows, None if file is None else read_curves(file), tolerant=tolerant)
+        curves = None if file is None else read_curves(file)
+        return cls(rows, curves, path=path, tolerant=tolerant)
+
+    @cached_property
+    def facts(self) -> FactsByKey:
+        r"""The facts of data sets in the file next to the rows, if there is one."""
+        return {} if self.path is None else read_facts(self.path)
 
     @cached_property
     def options(self) -> dict[frozenset[str], list[str]]:

@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from statistics import fmean
 from typing import Any
 
-from meanmax.data.fetch.catalog import CATALOG
+from meanmax.data.fetch.catalog import is_name
 from meanmax.names import METRICS, REFERENCES, USUAL_METRIC
 from meanmax.study.paper.result_tables import BACKBONES, PPI, SCHEMES, SETS, cell_of, paper_gain
 from meanmax.study.runs.plan import POOLED
@@ -204,22 +204,31 @@ class RunGroup:
         those that rows do not tell of, such as the budget of a search.
         """
         source = self.data
-        if source not in CATALOG:  # rows mark a user's own data that have the name of a set
+        if not is_name(source):  # rows mark a user's own data that have the name of a set
             source = f"{PLACE}/{source.removesuffix(' (own)')}"
-        kind, colon, file = self.split.partition(":")
         words = ["meanmax", "compare", "--data", source, "--backbone", self.backbone]
         words += ["--aggr", ",".join(self.aggrs)]
         words += ["--splits", str(max(row.split_seed for row in self.rows) + 1)]
-        scheme, pooled, _ = self.split.partition(POOLED)
-        words += ["--split", f"{kind}:{PLACE}/{file}" if colon else scheme]
+        words += split_option(self.split)
         if self.settings_name == AUTO:
-            words += ["--search", "shared" if pooled else "each"]
+            words += ["--search", "shared" if self.split.endswith(POOLED) else "each"]
             words += ["--metric", self.rows[0].settings["metric"]]
         elif self.settings_name in NAMES:
             words += ["--settings", self.settings_name]
         else:
             words += ["--settings", f"{PLACE}/{self.settings_name}"]
         return shlex.join([*words, *override_options(self.overrides), *options])
+
+
+def split_option(split: str) -> list[str]:
+    r"""The option for a kind of splits, as rows have it.
+
+    Example:
+        >>> split_option("balanced, pool"), split_option("file:splits.npz")
+        (['--split', 'balanced'], ['--split', 'file:FOLDER-OF/splits.npz'])
+    """
+    kind, colon, file = split.removesuffix(POOLED).partition(":")
+    return ["--split", f"{kind}:{PLACE}/{file}" if colon else kind]
 
 
 def _most_frequent(rows: Sequence[Row]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from meanmax.study.runs import machine
 from meanmax.study.runs.plan import Task
 from meanmax.study.runs.prepared_data import load_prepared
 from meanmax.study.runs.row import Artefact, Result, Row, RunSpec, Status
+from meanmax.study.settings.settings import level_of
 from meanmax.train import (
     Checkpoint,
     GraphClassifier,
@@ -188,7 +189,7 @@ def _evaluated(
             outputs[id(sample.graph)] = sample.output(model)
         out = outputs[id(sample.graph)]
         nodes = sample.nodes
-        nodes.check_metric(PARTS[name])
+        nodes.check_metric(PARTS[name], level_of(spec.settings))
         metrics[f"{name}_score"] = stored(nodes.metric, nodes.score(out))
         if name in ("val", "test"):
             for fitting, score in nodes.metrics(out).items():

@@ -292,7 +292,7 @@ def settings_file(
     """
     base = next((base_of(one.trial.settings) for one in chosen.values()), BASE)
     lines = [
-        f"# Chosen on validation nodes alone, from {budget} trials of each method. "
+        f"# Chosen by validation scores alone, from {budget} trials of each method. "
         f"Use: --settings FILE",
         f"base = {_toml(base)}",
         "",

@@ -73,8 +73,18 @@ def fitting_name(name: str, level: Level) -> str:
 
 
 def base_of(settings: Mapping[str, Any]) -> str:
-    r"""The settings file that searched settings complete: only those of graphs have a readout."""
-    return OF_GRAPHS if "readout" in settings else BASE
+    r"""The settings file that searched settings complete."""
+    return fitting_name(BASE, level_of(settings))
+
+
+def level_of(settings: Mapping[str, Any]) -> Level:
+    r"""What has the labels in runs with these settings: only those of graphs have a readout.
+
+    Example:
+        >>> level_of({"lr": 0.01}), level_of({"lr": 0.01, "readout": "mean"})
+        ('node', 'graph')
+    """
+    return "graph" if "readout" in settings else "node"
 
 
 def check_settings_name(name: str) -> str:

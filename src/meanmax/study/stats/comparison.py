@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from meanmax.names import METRICS, REFERENCES, REGRESSION_REFERENCES
+from meanmax.names import METRICS, REFERENCES, REGRESSION_REFERENCES, Level
 from meanmax.study.runs.row import Row, json_safe
+from meanmax.study.settings.settings import level_of
 from meanmax.study.stats.cells import Selected, learned_values, mean_and_std, score_form, scores
 from meanmax.study.stats.paired import Paired, holm, paired, reachable
 
@@ -112,6 +113,7 @@ class Comparison:
     one_split: bool = False  # whether all runs are on one split and differ only in their seeds
     baseline: str = BASELINE
     percent: bool = True  # whether scores are in percent, and differences in points
+    level: Level = "node"  # what has the labels
 
     @property
     def unit(self) -> str:
@@ -182,14 +184,14 @@ def compare(
     one_split = one_split and len({row.seed for row in selected.rows}) > 1
     beside = [_line(label, list(own), metric) for label, own in (references or {}).items()]
     doubts, scale = [], Scale(name, percent)
+    level: Level = level_of(selected.rows[0].settings) if selected.rows else "node"
     if references is not None:
-        doubts = _doubts(rows, references, metric, scale, higher_is_better)
+        doubts = _doubts(rows, references, metric, scale, higher_is_better, level)
     notes = list(selected.notes)
     if not higher_is_better:
         notes.append(f"A lower {name} is better: differences are positive where it is lower.")
-    return Comparison(
-        data, backbone, name, lines, notes, beside, doubts, one_split, percent=percent
-    )
+    facts = (data, backbone, name, lines, notes, beside, doubts, one_split)
+    return Comparison(*facts, percent=percent, level=level)
 
 
 def reference_rows(rows: Iterable[Row], backbone: str) -> dict[str, list[Row]]:
@@ -216,6 +218,7 @@ def _doubts(
     metric: str,
     scale: Scale,
     higher_is_better: bool,
+    level: Level,
 ) -> list[str]:
     r"""What speaks against naming a winner: training that stayed at chance or was cut short, and
     references that do better than the best method.
@@ -236,7 +239,9 @@ def _doubts(
         if sign * (mean_and_std(scores(rows[aggr], measure).values())[0] - chance) < least
     ]
     if stuck:
-        what = "a single answer for all nodes does" if scale.percent else "the mean of the targets"
+        what = (
+            f"a single answer for all {level}s does" if scale.percent else "the mean of the targets"
+        )
         which = "balanced accuracy " if measure == BALANCED else ""
         found.append(
             f"{_joined(stuck)} did not learn more than {what} ({which}{scale.score(chance)})."
@@ -248,7 +253,7 @@ def _doubts(
         if row.status == "ok" and "test_majority" in row.metrics
     )[0]
     if scale.metric == "accuracy" and max(means.values()) < constant:
-        found.append(f"Answering the most frequent class for every node scores {constant:.1f}.")
+        found.append(f"Answering the most frequent class for every {level} scores {constant:.1f}.")
     unfinished = [aggr for aggr, own in rows.items() if _is_unfinished(own)]
     if unfinished:
         verb = "was" if len(unfinished) == 1 else "were"

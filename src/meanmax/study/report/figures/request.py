@@ -209,6 +209,7 @@ FIGURES = {
     "tasks": FigureKind(
         "differences to the equally tuned baseline on all tasks", "tasks.tasks", picture="all"
     ),
+    "why": FigureKind("what predicts the difference to the baseline", "why.why", picture="all"),
     "path": FigureKind("the path from mean to max", "curves.path", picture="all", needs_runs=False),
 }
 

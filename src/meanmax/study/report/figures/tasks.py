@@ -19,9 +19,8 @@ def tasks(evidence: Evidence, request: FigureRequest) -> Figure:
     r"""The mean difference of each aggregator to its equally tuned baseline on every task, paired
     over splits, with its 95 % interval.
     """
-    study = Study.of(evidence.rows)
     # Differences of regression targets have other units.
-    listed = [task for task in study.tasks if task.compared and task.group.comparison.percent]
+    listed = [task for task in Study.of(evidence.rows).compared if task.group.comparison.percent]
     if not listed:
         raise NothingToShow(
             "there are no comparisons with searched settings of an aggregator and its baseline; "
@@ -60,7 +59,7 @@ def tasks(evidence: Evidence, request: FigureRequest) -> Figure:
     figure.set_figheight(HEIGHT * top + 1.5)
     style.heading(
         figure,
-        "Learned aggregators and max against the equally tuned baseline, all tasks",
+        "Aggregators against the equally tuned baseline, all tasks",
         "Right of 0 the aggregator is better. Mean of paired differences over n splits with a 95 % "
         "bootstrap interval, not adjusted for the number of comparisons. Filled marks: significant "
         "after Holm's adjustment within the task.",

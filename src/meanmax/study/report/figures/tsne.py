@@ -16,6 +16,7 @@ from meanmax.study.report.evidence import Evidence, completed_runs
 from meanmax.study.report.figures import style
 from meanmax.study.report.figures.request import FigureRequest, NothingToShow
 from meanmax.study.runs.row import Row
+from meanmax.study.settings.settings import level_of
 
 MARKERS = ("o", "^", "s", "v", "D", "P", "X")
 NAMED = 20  # classes in the legend, at most
@@ -54,7 +55,8 @@ def tsne(evidence: Evidence, request: FigureRequest) -> Figure:
     style.heading(
         figure,
         f"{backbone} on {style.data_name(data)}: t-SNE of hidden embeddings",
-        f"One run each: split {split}, seed {row.seed}, {request.settings}. n = {len(y):,} nodes. "
+        f"One run each: split {split}, seed {row.seed}, {request.settings}. "
+        f"n = {len(y):,} {level_of(row.settings)}s. "
         f"Perplexity {layout.perplexity:g}, {layout.iterations} iterations, initialised with "
         f"principal components. Silhouette: of the classes in the hidden embedding "
         f"itself, from −1 to 1, higher is more compact. {numbers}",
@@ -93,7 +95,7 @@ def _classes(request: FigureRequest, row: Row, nodes: int) -> tuple[np.ndarray, 
     if found.classes is None or len(found.classes) != nodes:
         raise NothingToShow(
             f"t-SNE is coloured by class, but '{row.data}' consists of several graphs or has "
-            f"several labels or a number for a node: choose other --data"
+            f"several labels or a number for a {level_of(row.settings)}: choose other --data"
         )
     return found.classes, found.class_names
 
