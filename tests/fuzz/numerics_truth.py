@@ -7,7 +7,7 @@ features and of the result, and readouts are rows whose neighbours are the nodes
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from mpmath import mp, mpf
@@ -16,6 +16,15 @@ from .numerics_inputs import LOWEST, Array, Call, Problem, lowest_features
 
 DIGITS = 160
 RELATIVE_STEP = mpf(10) ** -50
+
+
+class Terms(NamedTuple):
+    """Of each edge and channel, in its row's tilted sum."""
+
+    part: Array  # its share
+    rise: Array  # the derivative of the logarithm by its weight
+    slope: Array  # the same by its feature, over its weight
+    size: Array  # the magnitudes of what its distance from a mean is computed from
 
 
 class Formula:
@@ -104,19 +113,21 @@ class Formula:
         spread = (top - low)[of_row]
         if self.has_mu:
             spread = top[of_row] - self.mu
+        if self.has_mu and self.call.options.get("signed"):  # both ends of all channels
+            spread = np.broadcast_to(
+                (top.max(axis=1) - low.min(axis=1))[of_row, None], spread.shape
+            )
         return self.factor * spread
 
     @cached_property
-    def share(self) -> tuple[Array, Array, Array]:
-        """Of each edge: its part of the row's tilted sum, its tilt over that sum, and its distance
-        from the origin, for what weights and parameter learn.
-        """
+    def share(self) -> Terms:
+        """What each edge adds to the tilted sum of its row."""
         z, a = self.z[self.col], self.a
         y = z - self.mu[self.row]
         with np.errstate(all="ignore"):
             tilt = self.theta * (np.log(y) if self.has_mu else z)
             tilt = np.where(self.theta == 0, 0.0, tilt)
-            lift = tilt + np.log(a)
+            lift = tilt + (0.0 if self.form == "paper" and not self.has_mu else np.log(a))
             top = np.full((self.num_rows, self.channels), -np.inf)
             np.maximum.at(top, self.row, lift)
             top = np.where(np.isfinite(top), top, 0.0)[self.row]
@@ -124,9 +135,15 @@ class Formula:
             below = self._row_sum(np.nan_to_num(part))
             below = np.where(below > 0, below, 1.0)[self.row]
             rise = np.exp(np.minimum(tilt - top, 600.0)) / below
-        return (
+            slope = (
+                rise * self.theta / np.where(y > 0, y, 1.0) if self.has_mu else rise * self.theta
+            )
+            if self.has_mu:
+                slope = np.where(self.theta == 1, np.exp(np.minimum(-top, 600.0)) / below, slope)
+        return Terms(
             np.nan_to_num(part / below),
             np.nan_to_num(rise),
+            np.nan_to_num(slope),
             np.abs(z) + np.abs(self.mu[self.row]),
         )
 
@@ -137,11 +154,15 @@ class Formula:
         return {name: np.nan_to_num(value) for name, value in found.items()}
 
     def _cancelled(self, upstream: Array) -> dict[str, Array]:
-        part, rise, size = self.share
+        part, rise, slope, size = self.share
         mean = self._row_sum(part * size)
         g = np.abs(upstream.reshape(self.num_rows, -1)) * self.factor
         both = size + mean[self.row]
-        edge = (g[self.row] * rise * both).reshape(len(self.col), self.heads, -1).sum(axis=2)
+        total = np.where(self.total > 0, self.total, 1.0)
+        edge = g[self.row] * rise * both
+        if self.kind == "lp":
+            edge = edge + (g * np.abs(self.mu) / total)[self.row]
+        edge = edge.reshape(len(self.col), self.heads, -1).sum(axis=2)
         if not self.has_mu:
             moved = part * both**2
         else:
@@ -149,9 +170,17 @@ class Formula:
             logs = np.abs(np.log(np.where(y > 0, y, 1.0)))
             moved = part * both * (1 + logs)
         theta = (g[self.row] * moved).sum(axis=0)
-        log_total = np.abs(np.log(np.where(self.total > 0, self.total, 1.0)))
-        beta = (g * (mean + np.abs(self.mu)) * log_total).sum(axis=0)
-        return {"edge_weight": edge, "theta": theta, "beta": beta}
+        beta = (g * (mean + np.abs(self.mu)) * np.abs(np.log(total))).sum(axis=0)
+        found = {"edge_weight": edge, "theta": theta, "beta": beta}
+        if self.kind == "lp":
+            found["theta"] = theta + beta
+        if self.has_mu and self.call.mu is None or not self.has_mu and self.form == "paper":
+            # What features at the origin get, they lose again where they move the origin; and
+            # what the printed softmax's denominator takes, its numerator gives.
+            of_node = np.zeros((len(self.z), self.channels))
+            np.add.at(of_node, self.col, g[self.row] * self.a * slope * both)
+            found["x"] = of_node
+        return found
 
     # ------------------------------------------------------------------ the judge
 

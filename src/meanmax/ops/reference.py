@@ -85,7 +85,10 @@ def _softmax(
     mean = row_sum(a * tilt * (z - anchor[target]), target, num_rows) / below
     if not spec.unit_denominator:
         return mean + anchor
-    return mean + anchor * row_sum(a * tilt, target, num_rows) / below
+    # Measured from one weight, since a derivative of their mean has nothing left if all are equal.
+    some = row_max(a.detach(), target, num_rows)
+    share = row_sum((a - some[target]) * tilt, target, num_rows) / below
+    return mean + anchor * (some + share)
 
 
 def _lp(
