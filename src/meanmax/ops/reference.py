@@ -79,11 +79,16 @@ def _softmax(
 ) -> Tensor:
     counted = torch.ones_like(a) if spec.unit_denominator else a
     top = row_max(z.detach().masked_fill(counted == 0, -torch.inf), target, num_rows)
-    z = z - top[target]
-    tilt = (gamma * z).clamp(max=LARGEST_EXPONENT).exp()
+    tilt = (gamma * (z - top[target])).clamp(max=LARGEST_EXPONENT).exp()
     below = _nonzero(row_sum(counted * tilt, target, num_rows))
-    mean = row_sum(a * tilt * z, target, num_rows) / below
-    return mean + top * row_sum(a * tilt, target, num_rows) / below
+    anchor = _largest_term(counted * tilt, z, target, num_rows)
+    mean = row_sum(a * tilt * (z - anchor[target]), target, num_rows) / below
+    if not spec.unit_denominator:
+        return mean + anchor
+    # Measured from one weight, since a derivative of their mean has nothing left if all are equal.
+    some = row_max(a.detach(), target, num_rows)
+    share = row_sum((a - some[target]) * tilt, target, num_rows) / below
+    return mean + anchor * (some + share)
 
 
 def _lp(
@@ -108,8 +113,9 @@ def _polynomial(
     moving = torch.where(still, scale[target], 1.0) ** -alpha
     tilt = torch.where(still, moving, power(ratio, alpha))
     below = row_sum(a * tilt, target, num_rows)
-    mean = row_sum(a * tilt * ratio, target, num_rows) / _nonzero(below)
-    return torch.where(below > 0, scale * mean, 0.0) + mu
+    anchor = _largest_term(a * tilt, ratio, target, num_rows)
+    mean = row_sum(a * tilt * (ratio - anchor[target]), target, num_rows) / _nonzero(below)
+    return torch.where(below > 0, scale * (anchor + mean), 0.0) + mu
 
 
 def power(y: Tensor, exponent: Tensor) -> Tensor:
@@ -159,6 +165,15 @@ def row_max(values: Tensor, target: Tensor, num_rows: int) -> Tensor:
     top = values.new_full((num_rows, values.size(1)), -torch.inf)
     top = top.scatter_reduce(0, index, values, "amax")
     return torch.where(top == -torch.inf, 0.0, top)
+
+
+def _largest_term(term: Tensor, z: Tensor, target: Tensor, num_rows: int) -> Tensor:
+    r"""The feature with the largest term of every row: a mean measured from there loses nothing to
+    features that hardly count, however far away they are.
+    """
+    term, z = term.detach(), z.detach()
+    largest = row_max(term, target, num_rows)[target]
+    return row_max(z.masked_fill(term < largest, -torch.inf), target, num_rows)
 
 
 def _row_scale(y: Tensor, a: Tensor, target: Tensor, num_rows: int) -> Tensor:

@@ -78,10 +78,13 @@ class Precision:
     # dtype
     least_weight: float
     largest: float  # the largest finite number, at which gradients saturate
+    # The polynomial's mean of a row may be this many times as far from what its channel is centred
+    # on as from the origin; beyond, differences of features have lost too many digits
+    farthest: float
 
 
-FLOAT32 = Precision(1e-13, 1e-20, 1e-15, 1e15, 1e-30, 3.4028234e38)
-FLOAT64 = Precision(1e-100, 1e-120, 1e-120, 1e120, 0.0, 1.7e308)
+FLOAT32 = Precision(1e-13, 1e-20, 1e-15, 1e15, 1e-30, 3.4028234e38, 100.0)
+FLOAT64 = Precision(1e-100, 1e-120, 1e-120, 1e120, 0.0, 1.7e308, 1000.0)
 
 
 def precision_of(values: Any) -> Precision:

@@ -162,8 +162,8 @@ def _fast_forward(
     sums = np.zeros((len(blocks.row_blocks), out.shape[1]))
     counted = np.zeros(len(blocks.row_blocks))
     mean.mean_forward(
-        *shared, spec.times_weight, spec.kind == "softmax", first, second, out, needs_exact, sums,
-        counted,
+        *shared, spec.times_weight, spec.kind == "softmax", x.dtype.type(precision_of(x).farthest),
+        first, second, out, needs_exact, sums, counted,
     )  # fmt: skip
     average = np.empty((len(table), out.shape[1]), x.dtype)
     averages(sums, counted, blocks.row_blocks, average)

@@ -1,7 +1,7 @@
 r"""Rows that underflow under the common shift: each is scaled by its own largest term.
 
-The backward pass computes the gradient of such rows edge by edge, relative to the row's largest
-neighbour. The factored sums used for other rows would cancel.
+The backward pass computes the gradient of such rows edge by edge, relative to the neighbour with
+the largest term. The factored sums used for other rows would cancel.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ from meanmax.ops.numba.vector_math import (
     U,
     bounded,
     clipped,
+    exp2,
     log,
     power_of_two,
     relative_log2,
     split_weight,
 )
+from meanmax.ops.scaling import TooExtremeError
 from meanmax.ops.spec import AggregationSpec
 
 if TYPE_CHECKING:
@@ -41,28 +43,26 @@ if TYPE_CHECKING:
 
 
 NOWHERE = np.float32(-3.0e38)  # the exponent of zero
+STEEPEST = 2.0**14  # a power beyond leaves float32 no digits for exponents
 LOG2_E = 1.4426950408889634
+MOST = np.float32(126.0)  # the largest exponent of two
+
+
+@subroutine
+def bends(bend, steep):
+    r"""Writes the derivative of the binary exponent of a softmax's tilt in :math:`\hat v`."""
+    most = bend.dtype.type(np.finfo(bend.dtype).max)
+    for c in range(bend.shape[0]):
+        value = bend.dtype.type(steep[c] * LOG2_E)
+        bend[c] = where(value < most, value, most)
 
 
 @subroutine
 def split(s, mantissa, exponent, c):
     r"""Writes :math:`2^s` as mantissa and integer exponent, both in the dtype of the arrays."""
-    bounded = min(max(s, -1.0e38), 1.0e38)
-    k = exponent.dtype.type(np.rint(bounded))
-    # Beyond 2^24 float32 has no units left; the mantissa takes up what the exponent rounds off.
-    rest = min(max(bounded - np.float64(k), -126.0), 126.0)
+    k = np.rint(min(max(s, -1.0e300), 1.0e300))
     exponent[c] = k
-    mantissa[c] = np.exp2(rest)
-
-
-@kernel()
-def extend_softmax(b, blocks, x, table, mantissa, exponent):
-    r"""Mantissa and exponent of :math:`e^{\gamma z}`."""
-    theta = table[blocks[b, 2]][THETA]
-    for u in range(blocks[b, 0], blocks[b, 1]):
-        m, k, z = mantissa[u], exponent[u], x[u]
-        for c in range(x.shape[1]):
-            split(np.float64(theta[c]) * np.float64(z[c]) * LOG2_E, m, k, c)
+    mantissa[c] = np.exp2(min(max(s, -1.0e300), 1.0e300) - k)
 
 
 @kernel()
@@ -85,15 +85,15 @@ SOFTMAX, PRINTED_SOFTMAX, POLYNOMIAL, LP = 0, 1, 2, 3
 
 @subroutine
 def add_mean_edge(
-    carried, pull, moment, start, stop, part, lift, m, k, z, inv, peak, q, anchor, ratio
+    carried, pull, moment, start, stop, part, lift, z, inv, bend, peak, q, anchor, ratio
 ):  # fmt: skip
     r"""Adds one edge's terms: its weight, its gradient of the mean, and that gradient times the
     distance from the anchor.
     """
     for c in range(start, stop):
-        tilt = read(m, c) * power_of_two(read(k, c) + lift - read(peak, c))
-        term = part * read(q, c) * tilt
         away = (read(z, c) - read(anchor, c)) * read(inv, c)
+        tilt = exp2(away * read(bend, c) + (lift - read(peak, c)))
+        term = part * read(q, c) * tilt
         force = term * (away - read(ratio, c))
         carried[c] += term
         pull[c] += force
@@ -116,13 +116,13 @@ def add_polynomial_edge(
 
 @subroutine
 def add_printed_edge(
-    carried, pull, moment, start, stop, a, m, k, z, inv, peak, q, anchor, ratio, share
+    carried, pull, moment, start, stop, a, z, inv, bend, weight, q, anchor, ratio, share
 ):  # fmt: skip
     r"""The same where the denominator counts every neighbour as one."""
     for c in range(start, stop):
-        term = read(q, c) * (read(m, c) * power_of_two(read(k, c) - read(peak, c)))
         away = (read(z, c) - read(anchor, c)) * read(inv, c)
-        excess = read(anchor, c) * read(inv, c) * (a - read(share, c))
+        term = read(q, c) * exp2(away * read(bend, c))
+        excess = read(anchor, c) * read(inv, c) * ((a - read(weight, c)) - read(share, c))
         force = term * ((a * away - read(ratio, c)) + excess)
         carried[c] += term * a
         pull[c] += force
@@ -223,15 +223,17 @@ def exact_backward(
 ):  # fmt: skip
     r"""Adds to the gradients what comes from the rows that have a :obj:`slot`.
 
-    :obj:`extra` holds what only one form needs: about the largest exponent before weights
-    (polynomial), :math:`\sum a T / \sum T` (printed softmax), the sum's binary logarithm (Lp).
+    :obj:`extra` holds what only one form needs: the exponent of the anchor before weights
+    (polynomial), :math:`\sum a T / \sum T` less the anchor's weight (printed softmax), the sum's
+    binary logarithm (Lp).
     """
     t = table[blocks[b, 2]]
     inv, theta_sum = t[INV_SCALE], theta_grad[b]
     channels, heads = x.shape[1], weight.shape[1]
     width = U(channels // heads)
     carried, pull = scratch(channels, x.dtype), scratch(channels, x.dtype)
-    moment = scratch(channels, x.dtype)
+    moment, bend = scratch(channels, x.dtype), scratch(channels, x.dtype)
+    bends(bend, t[STEEPNESS])
     mu, theta = t[MU], t[THETA]
     collected = 0.0
     for u in range(blocks[b, 0], blocks[b, 1]):
@@ -253,8 +255,8 @@ def exact_backward(
                 start, stop = U(h) * width, U(h) * width + width
                 if kind == PRINTED_SOFTMAX:
                     add_printed_edge(
-                        carried, pull, moment, start, stop, a, m, k, z, inv,
-                        peak[i], pulled[i], anchor[i], ratio[i], extra[i],
+                        carried, pull, moment, start, stop, a, z, inv, bend, peak[i],
+                        pulled[i], anchor[i], ratio[i], extra[i],
                     )  # fmt: skip
                     continue
                 if not a > ZERO:
@@ -262,7 +264,7 @@ def exact_backward(
                 part, lift = split_weight(a)
                 if kind == SOFTMAX:
                     add_mean_edge(
-                        carried, pull, moment, start, stop, part, lift, m, k, z, inv,
+                        carried, pull, moment, start, stop, part, lift, z, inv, bend,
                         peak[i], pulled[i], anchor[i], ratio[i],
                     )  # fmt: skip
                 elif kind == POLYNOMIAL:
@@ -303,10 +305,12 @@ def exact_weight_backward(
     channels, heads = x.shape[1], weight_grad.shape[1]
     width = U(channels // heads)
     root, term = scratch(channels, x.dtype), scratch(channels, x.dtype)
+    bend = scratch(channels, x.dtype)
     for i in range(blocks[b, 0], blocks[b, 1]):
         v, t = chosen[i], table[graph_of[i]]
         scale, inv, mu, theta = t[SCALE], t[INV_SCALE], t[MU], t[THETA]
         top, q, base, mean = peak[i], pulled[i], anchor[i], ratio[i]
+        bends(bend, t[STEEPNESS])
         for h in range(heads):
             a = total[v, h]
             start, stop = U(h) * width, U(h) * width + width
@@ -320,8 +324,14 @@ def exact_weight_backward(
                     whole += grad[v, c] * (out[i, c] / a)
             for e in range(rowptr[v], rowptr[v + 1]):
                 z, m, k = x[col[e]], mantissa[col[e]], exponent[col[e]]
-                for c in range(start, stop):
-                    term[c] = q[c] * (m[c] * power_of_two(k[c] - top[c]))
+                if kind == SOFTMAX or kind == PRINTED_SOFTMAX:
+                    for c in range(start, stop):
+                        above = (z[c] - base[c]) * inv[c] * bend[c]
+                        above -= where(kind == SOFTMAX, top[c], ZERO * top[c])
+                        term[c] = q[c] * exp2(where(above < MOST, above, ONE * MOST))
+                else:
+                    for c in range(start, stop):
+                        term[c] = q[c] * (m[c] * power_of_two(k[c] - top[c]))
                 if kind == LP:
                     for c in range(start, stop):
                         term[c] /= theta[c]
@@ -339,7 +349,7 @@ def exact_weight_backward(
 
 
 @subroutine
-def row_peaks(peak, rowptr, col, weight, v, exponent, unit_denominator):
+def norm_peaks(peak, rowptr, col, weight, v, exponent):
     r"""Writes the exponent of a row's largest term."""
     for c in range(peak.shape[0]):
         peak[c] = NOWHERE
@@ -348,68 +358,89 @@ def row_peaks(peak, rowptr, col, weight, v, exponent, unit_denominator):
         k = exponent[col[e]]
         for h in range(weight.shape[1]):
             a = weight[e, h]
-            if not (a > ZERO or unit_denominator):
+            if not a > ZERO:
                 continue
-            lift = ZERO * a if unit_denominator else split_weight(a)[1]
+            lift = split_weight(a)[1]
             start = U(h) * U(width)
             for c in range(start, start + U(width)):
                 peak[c] = larger(k[c] + lift, peak[c])
 
 
 @subroutine
-def row_anchors(anchor, rowptr, col, weight, v, x, unit_denominator):
-    r"""Writes the largest feature of a row's neighbours; returns its largest weight's exponent."""
-    for c in range(anchor.shape[0]):
-        anchor[c] = NOWHERE
-    highest = NOWHERE
-    width = anchor.shape[0] // weight.shape[1]
+def polynomial_anchors(peak, anchor, highest, rowptr, col, weight, v, x, exponent):
+    r"""Writes the exponent of a row's largest term, the feature of that term, and its exponent
+    before weights.
+    """
+    for c in range(peak.shape[0]):
+        peak[c], anchor[c], highest[c] = NOWHERE, ZERO, ZERO
+    width = peak.shape[0] // weight.shape[1]
+    for e in range(rowptr[v], rowptr[v + 1]):
+        z, k = x[col[e]], exponent[col[e]]
+        for h in range(weight.shape[1]):
+            a = weight[e, h]
+            if not a > ZERO:
+                continue
+            lift = split_weight(a)[1]
+            start = U(h) * U(width)
+            for c in range(start, start + U(width)):
+                more = k[c] + lift > peak[c]
+                anchor[c] = where(more, z[c], anchor[c])
+                highest[c] = where(more, k[c], highest[c])
+                peak[c] = where(more, k[c] + lift, peak[c])
+
+
+@subroutine
+def softmax_anchors(peak, anchor, rowptr, col, weight, v, x, inv, bend, unit_denominator):
+    r"""Writes the feature of a row's largest term, and the exponent of that term's weight, or the
+    weight itself where the denominator has none.
+    """
+    for c in range(peak.shape[0]):
+        peak[c], anchor[c] = NOWHERE, ZERO
+    width = peak.shape[0] // weight.shape[1]
     for e in range(rowptr[v], rowptr[v + 1]):
         z = x[col[e]]
         for h in range(weight.shape[1]):
             a = weight[e, h]
             if not (a > ZERO or unit_denominator):
                 continue
-            if not unit_denominator:
-                highest = max(highest, np.float32(split_weight(a)[1]))
+            lift = a if unit_denominator else split_weight(a)[1]
             start = U(h) * U(width)
             for c in range(start, start + U(width)):
-                anchor[c] = larger(z[c], anchor[c])
-    return highest
-
-
-@subroutine
-def softmax_peaks(peak, anchor, theta, highest):
-    r"""The peak of a softmax row with ordinary weights, from its largest feature alone."""
-    for c in range(peak.shape[0]):
-        s = np.float64(theta[c]) * np.float64(anchor[c]) * LOG2_E
-        peak[c] = np.rint(min(max(s, -1.0e38), 1.0e38)) + highest
+                above = (z[c] - anchor[c]) * inv[c] * bend[c]
+                above += where(unit_denominator, ZERO * lift, lift - peak[c])
+                more = (above > ZERO) | (peak[c] == NOWHERE)
+                anchor[c] = where(more, z[c], anchor[c])
+                peak[c] = where(more, lift, peak[c])
 
 
 @kernel()
 def exact_mean_forward(
     b, blocks, chosen, graph_of, rowptr, col, weight, x, mantissa, exponent, table, total,
-    softmax, extreme_weights, unit_denominator, times_weight, peak, anchor, inverse, ratio, extra,
+    softmax, unit_denominator, times_weight, peak, anchor, inverse, ratio, extra,
     out,
 ):  # fmt: skip
     r"""Tilted means of the rows :obj:`chosen`; with :obj:`unit_denominator` as Eq. 15 prints it.
 
-    Saves :math:`K`, the anchor, :math:`1 / S`, the mean from the anchor in units of the channel
-    and in :obj:`extra`, for the printed form, :math:`\sum a T / \sum T`, for others :math:`K` less
-    the exponent of the row's largest weight.
+    The anchor is the feature of the row's largest term. Saves it and the exponent that terms are
+    measured from, :math:`1 / S`, the mean from the anchor in units of the channel and in
+    :obj:`extra`, for the printed form, :math:`\sum a T / \sum T` less the anchor's weight, for the
+    polynomial the anchor's exponent before weights.
     """
     width = x.shape[1] // weight.shape[1]
     s = scratch(x.shape[1], x.dtype)
     m = scratch(x.shape[1], x.dtype)
-    plain = scratch(x.shape[1], x.dtype)
+    plain, bend = scratch(x.shape[1], x.dtype), scratch(x.shape[1], x.dtype)
     for i in range(blocks[b, 0], blocks[b, 1]):
         v, t = chosen[i], table[graph_of[i]]
         scale, inv, mu = t[SCALE], t[INV_SCALE], t[MU]
         top, base = peak[i], anchor[i]
-        highest = row_anchors(base, rowptr, col, weight, v, x, unit_denominator)
-        if softmax and not extreme_weights[v] and not unit_denominator:
-            softmax_peaks(top, base, t[THETA], highest)
+        if softmax:
+            bends(bend, t[STEEPNESS])
+            softmax_anchors(
+                top, base, rowptr, col, weight, v, x, inv, bend, unit_denominator
+            )  # fmt: skip
         else:
-            row_peaks(top, rowptr, col, weight, v, exponent, unit_denominator)
+            polynomial_anchors(top, base, extra[i], rowptr, col, weight, v, x, exponent)
         for c in range(x.shape[1]):
             s[c] = ZERO
             m[c] = ZERO
@@ -425,13 +456,24 @@ def exact_mean_forward(
                 if not unit_denominator:
                     near, raised = split_weight(a)
                 start, stop = U(h) * U(width), U(h) * U(width) + U(width)
-                for c in range(start, stop):
-                    tilt = read(mant, c) * power_of_two(read(expo, c) + raised - top[c])
-                    s[c] += near * tilt
-                    m[c] += near * tilt * ((read(z, c) - base[c]) * read(inv, c))
                 if unit_denominator:
                     for c in range(start, stop):
-                        plain[c] += read(mant, c) * power_of_two(read(expo, c) - top[c])
+                        away = (read(z, c) - base[c]) * read(inv, c)
+                        tilt = exp2(away * bend[c])
+                        plain[c] += tilt
+                        s[c] += (near - top[c]) * tilt
+                        m[c] += near * tilt * away
+                elif softmax:
+                    for c in range(start, stop):
+                        away = (read(z, c) - base[c]) * read(inv, c)
+                        tilt = near * exp2(away * bend[c] + (raised - top[c]))
+                        s[c] += tilt
+                        m[c] += tilt * away
+                else:
+                    for c in range(start, stop):
+                        tilt = read(mant, c) * power_of_two(read(expo, c) + raised - top[c])
+                        s[c] += near * tilt
+                        m[c] += near * tilt * ((read(z, c) - base[c]) * read(inv, c))
         for h in range(weight.shape[1]):
             a = total[v, h]
             factor = where(times_weight, a, ONE)
@@ -443,10 +485,9 @@ def exact_mean_forward(
                 inverse[i, c] = q
                 ratio[i, c] = m[c] * q
                 mean = base[c] + scale[c] * (m[c] * q)
-                extra[i, c] = top[c] - highest
                 if unit_denominator:
                     extra[i, c] = s[c] * q
-                    mean = base[c] * (s[c] * q) + scale[c] * (m[c] * q)
+                    mean = base[c] * (top[c] + s[c] * q) + scale[c] * (m[c] * q)
                 at_origin = where(a > ZERO, mu[c], ZERO)
                 out[v, c] = factor * where(alive, mean, at_origin)
 
@@ -463,7 +504,7 @@ def exact_norm_forward(
     for i in range(blocks[b, 0], blocks[b, 1]):
         v, t = chosen[i], table[graph_of[i]]
         mu, theta, top = t[MU], t[THETA], peak[i]
-        row_peaks(top, rowptr, col, weight, v, exponent, False)
+        norm_peaks(top, rowptr, col, weight, v, exponent)
         for c in range(x.shape[1]):
             s[c] = ZERO
         for e in range(rowptr[v], rowptr[v + 1]):
@@ -566,14 +607,17 @@ def exact_forward(
     degree = (graph.rowptr[chosen + 1] - graph.rowptr[chosen]).astype(np.int64)
     cost = np.concatenate([[0], np.cumsum(degree + ROW_COST)])
     blocks = blocks_of(cost, np.array([0, len(chosen)]))
-    mantissa, exponent = empty((2, *x.shape), x.dtype)
-    extend = extend_softmax if spec.kind == "softmax" else extend_power
-    extend(graph.sources_of(chosen), x, table, mantissa, exponent)
+    mantissa = exponent = x  # the softmax has no use for them
+    if spec.has_mu:
+        if x.itemsize == 4 and table[:, THETA].max() > STEEPEST:
+            raise TooExtremeError
+        mantissa, exponent = empty((2, *x.shape), x.dtype)
+        extend_power(graph.sources_of(chosen), x, table, mantissa, exponent)
     pair = (2, len(chosen), x.shape[1])  # of the size of what the fast path has used
     (peak, inverse), (ratio, extra) = empty(pair, x.dtype), empty(pair, x.dtype)
     # Lp has no mean, so nothing to measure it from.
     anchor = peak if spec.kind == "lp" else empty_like(peak)
-    total, extreme_weights, _ = weights.sums
+    total = weights.sums[0]
     shared = (
         blocks, chosen, graph_of, graph.rowptr, graph.col, weights.edge, x, mantissa, exponent,
         table, total,
@@ -582,8 +626,8 @@ def exact_forward(
         exact_norm_forward(*shared, spec.shift == "consistent", peak, inverse, ratio, extra, out)
     else:
         exact_mean_forward(
-            *shared, spec.kind == "softmax", extreme_weights, spec.unit_denominator,
-            spec.times_weight, peak, anchor, inverse, ratio, extra, out,
+            *shared, spec.kind == "softmax", spec.unit_denominator, spec.times_weight, peak,
+            anchor, inverse, ratio, extra, out,
         )  # fmt: skip
     kept = out[chosen] if spec.times_weight else peak
     return ExactState(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from meanmax.ops.numba.gather import block_sum, edge_dots, gather_sum
-from meanmax.ops.numba.launch import kernel, read, scratch, where, zero_scratch
+from meanmax.ops.numba.launch import kernel, read, scratch, subroutine, where, zero_scratch
 from meanmax.ops.numba.vector_math import (
     CENTRE,
     INV_RANGE,
@@ -76,17 +76,33 @@ def tilt_polynomial(b, blocks, x, table, rows, width, floor, ties):
     ties[b] = count
 
 
+@subroutine
+def count_far(ratio, centre, scale, mu, acc, farthest, start, pair, width):
+    r"""How many means are farther from the centre than :obj:`farthest` times their distance from
+    the origin.
+    """
+    count = np.int32(0)
+    for i in range(U(width)):
+        c = start + i
+        away = read(scale, c) * ratio[c]
+        above = (read(centre, c) - read(mu, c)) + away
+        far = (abs(away) > farthest * above) & (acc[pair + i] > ZERO)
+        count += where(far, np.int32(1), np.int32(0))
+    return count
+
+
 @kernel()
 def mean_forward(
     b, blocks, rowptr, col, weight, rows, table, total, extreme_weights, least, times_weight,
-    must_not_vanish, inverse, ratio, out, needs_exact, ratio_sum, counted,
+    must_not_vanish, farthest, inverse, ratio, out, needs_exact, ratio_sum, counted,
 ):  # fmt: skip
     r"""One pass over the rows.
 
     Saves :math:`1 / \sum a T`, the mean :math:`r` in units of the channel, and sums of the means
     over the block's rows, of which those that need the exact path are left out.
     A row that has a channel in which the sum fell below :obj:`least` of its weight is marked in
-    :obj:`needs_exact`.
+    :obj:`needs_exact`, and for the polynomial one whose mean is more than :obj:`farthest` times as
+    far from the centre as from the origin: the gradient depends on the features' ratio to that.
     """
     t = table[blocks[b, 2]]
     centre, scale, inv, mu = t[CENTRE], t[SCALE], t[INV_SCALE], t[MU]
@@ -123,6 +139,10 @@ def mean_forward(
                 inverse_row[c] = inverted
                 ratio_row[c] = mean
                 out_row[c] = factor * (read(centre, c) + read(scale, c) * mean)
+            if not must_not_vanish:
+                fell += count_far(
+                    ratio_row, centre, scale, mu, acc, farthest, start, pair, width
+                )  # fmt: skip
         needs_exact[v] = fell > 0
         if fell:
             for c in range(out.shape[1]):

@@ -43,6 +43,16 @@ def bits_float(typingctx, value):
 
 
 @intrinsic
+def double_bits(typingctx, value):
+    r"""The bits of a float64 as int64."""
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.int64(types.float64), codegen
+
+
+@intrinsic
 def bits_double(typingctx, value):
     r"""The float64 that has these bits."""
 
@@ -126,6 +136,27 @@ def _exp2_32(x):
 
 
 @subroutine
+def _exp2_64(x):
+    bounded = where(x > -1022.0, x, -1022.0)
+    # The low bits of the sum are the nearest integer.
+    shifted = bounded + 6755399441055744.0
+    r = (bounded - (shifted - 6755399441055744.0)) * 0.6931471805599453
+    r2 = r * r
+    r4 = r2 * r2
+    t0 = (1.0 + r) + r2 * (5.0e-1 + r * 1.6666666666666666e-1)
+    t1 = (4.1666666666666664e-2 + r * 8.3333333333333332e-3) + r2 * (
+        1.3888888888888889e-3 + r * 1.9841269841269841e-4
+    )
+    t2 = (2.4801587301587302e-5 + r * 2.7557319223985893e-6) + r2 * (
+        2.7557319223985888e-7 + r * 2.5052108385441720e-8
+    )
+    t3 = 2.0876756987868099e-9 + r * 1.6059043836821613e-10
+    value = t0 + r4 * (t1 + r4 * (t2 + r4 * t3))
+    value = bits_double(double_bits(value) + (double_bits(shifted) << np.int64(52)))
+    return where(x > -1022.0, value, 0.0)
+
+
+@subroutine
 def _log2_32(x):
     bits = float_bits(x)
     e = (bits - np.int32(0x3F3504F3)) >> np.int32(23)
@@ -172,7 +203,7 @@ def _log_overload(x):
 def _exp2_overload(x):
     if x == types.float32:
         return lambda x: _exp2_32(x)
-    return lambda x: np.exp2(x)
+    return lambda x: _exp2_64(x)
 
 
 @overload(log2)
