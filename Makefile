@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo tables gallery test test-long test-ray test-browser test-package lint format bench clean distclean
+.PHONY: help install demo docs tables gallery test test-long test-ray test-browser test-docs test-package lint format bench clean distclean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,12 @@ install: $(STAMP) ## Make .venv with everything for development
 
 demo: $(STAMP) ## Compare the aggregators on handwritten digits
 	$(BIN)/meanmax compare --data digits --aggr lp,softmax --budget 6 --splits 8 --out demo-report --tsne $(ARGS)
+
+# Everything the site needs is in it: neither building nor viewing takes a network.
+SPHINX := $(BIN)/python -m sphinx -q -n -W --keep-going -b html docs
+docs: $(VENV)/.installed-docs ## Build the site in docs/_build/html; a warning is an error
+	$(SPHINX) docs/_build/html
+	@printf 'open docs/_build/html/index.html\n'
 
 tables: $(STAMP) ## Write docs/tables.md from the committed rows
 	{ printf '# Tables\n\nMade by `make tables` from [the rows](../results/rows.jsonl). '; \
@@ -58,6 +64,10 @@ test-ray: $(VENV)/.installed-ray ## Run the tests on a Ray cluster, after instal
 test-browser: $(VENV)/.installed-browser ## Try the report page in Chromium, which has to be there
 	$(BIN)/python -m pytest -m browser $(ARGS) tests/browser
 
+test-docs: $(VENV)/.installed-docs ## Build the site from nothing and run the notebooks
+	$(SPHINX) -E docs/_build/html
+	OMP_WAIT_POLICY=passive $(BIN)/python docs/notebooks/run.py $(ARGS)
+
 test-package: $(STAMP) ## Build sdist and wheel, check them, try the wheel without extras (needs an index)
 	$(BIN)/python tests/package/check_package.py
 
@@ -75,7 +85,7 @@ bench: $(STAMP) ## Time the aggregators beside PyG's
 
 clean: ## Remove caches (numba's compiled kernels too), builds and results
 	find src tests examples -type d -name __pycache__ -prune -exec rm -rf {} +
-	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist bench-results demo-report
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist bench-results demo-report docs/_build
 
 distclean: clean ## Remove .venv as well
 	rm -rf $(VENV)
@@ -92,6 +102,11 @@ $(STAMP): pyproject.toml constraints.txt
 $(VENV)/.installed-ray: $(STAMP)
 	@rm -f $@
 	$(BIN)/python -m pip install -c constraints.txt -e '.[ray]' >&2
+	@touch $@
+
+$(VENV)/.installed-docs: $(STAMP)
+	@rm -f $@
+	$(BIN)/python -m pip install -c constraints.txt -e '.[docs]' >&2
 	@touch $@
 
 # The driver alone: the browser is the system's, none is downloaded.

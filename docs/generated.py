@@ -1,0 +1,236 @@
+"""Writes the tables of README.md and the site that come from stored rows and bench results.
+
+``make tables`` runs it. A table stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``; a
+test fails where text and stored results disagree.
+"""
+
+import json
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from meanmax.cli.commands.compare import comparison_grid
+from meanmax.cli.tables import Grid
+from meanmax.names import LEARNED
+from meanmax.study.report.study import Study, StudyTask
+from meanmax.study.stats.comparison import CAVEAT
+from meanmax.study.store.exports import read_rows
+
+ROOT = Path(__file__).parents[1]
+ROWS = ROOT / "results" / "comparisons.jsonl"
+BENCH = ROOT / "results" / "bench"
+PAGES = ("README.md", "docs/compare.md", "docs/results.md", "docs/speed.md")
+MARK = re.compile(r"(<!-- generated: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+KINDS = {
+    "citation and co-purchase graphs": ("cora", "citeseer", "pubmed", "photo", "computers"),
+    "social and heterophilous graphs": (
+        "actor", "blogcatalog", "chameleon_filtered", "minesweeper",
+    ),
+    "neighbour graphs of measured features": ("digits", "wine", "cancer"),
+    "proteins, several labels": ("ppi", "ppi-go"),
+    "whole graphs": ("mutag", "proteins", "enzymes", "nci1", "imdb-binary", "digits-graphs"),
+}  # fmt: skip
+
+
+@cache
+def study() -> Study:
+    return Study.of(read_rows(ROWS))
+
+
+def compared() -> list[StudyTask]:
+    """The tasks with aggregators on at least ten splits."""
+    enough = [[line.n >= 10 for line in task.compared] for task in study().tasks]
+    return [task for task, ok in zip(study().tasks, enough, strict=True) if ok and all(ok)]
+
+
+def kinds() -> str:
+    """Where aggregators help and where not, a line for each kind of task."""
+    rows = []
+    for kind, names in KINDS.items():
+        tasks = [task for task in compared() if task.group.data in names]
+        if not tasks:
+            continue
+        lines = [(line, task) for task in tasks for line in task.compared]
+        best, worst = (pick(lines, key=lambda one: one[0].paired.difference) for pick in (max, min))
+        counts = [sum(line.judgement == word for line, _ in lines) for word in ("better", "worse")]
+        rows.append(
+            [
+                f"{kind}: {', '.join(dict.fromkeys(task.group.data for task in tasks))}",
+                spread(min(line.n for line, _ in lines), max(line.n for line, _ in lines)),
+                f"{counts[0]}, {counts[1]} of {len(lines)}",
+                extreme(*best),
+                extreme(*worst),
+            ]
+        )
+    headings = ["kind", "splits", "better, worse", "largest gain", "largest loss"]
+    return table(headings, rows, left=(0, 3, 4))
+
+
+def comparisons() -> str:
+    """Every comparison: the baseline's score, and the difference of each aggregator to it."""
+    rows = []
+    for task in compared():
+        shown, lines = task.group.comparison, {line.aggr: line for line in task.compared}
+        base = shown.line(shown.baseline)
+        cells = [difference(lines[aggr], task) if aggr in lines else "–" for aggr in LEARNED]
+        reference = task.best_reference
+        beside = "–" if reference is None else f"{reference.aggr} {score(task, reference.mean)}"
+        baseline = f"{score(task, base.mean)} ± {score(task, base.std)}"
+        name = f"{task.heading}, {shown.metric}"
+        rows.append([name, str(base.n), baseline, *cells, beside])
+    given = [any(row[3 + k] != "–" for row in rows) for k in range(len(LEARNED))]
+    kept = [0, 1, 2, *(3 + k for k, any_ in enumerate(given) if any_), 3 + len(LEARNED)]
+    headings = ["task", "n", "baseline", *LEARNED, "best reference"]
+    body = table([headings[k] for k in kept], [[row[k] for k in kept] for row in rows], left=(0,))
+    clear = [
+        f"- {one.aggr} on {one.task} ({one.difference:+.2f} {one.unit}): Holm-adjusted p "
+        f"{one.p_in_task:.2g} within its comparison, {one.p_overall:.2g} over all differences.\n"
+        for one in study().differences
+        if any(line.judgement in ("better", "worse") for line in lines_of(one.task, one.aggr))
+    ]
+    alone = [
+        f"{task.heading} {score(task, line.mean)} ± {score(task, line.std)}"
+        for task in study().tasks
+        if not task.compared and (line := task.group.comparison.lines[0]).n >= 10
+    ]
+    without = f"- Baselines alone, ten splits: {', '.join(alone)}.\n" if alone else ""
+    bold = f"**Bold**: clearly different within its own comparison. {study().statement}\n"
+    return f"{body}\n{bold}\n{''.join(clear)}{without}".replace("-0.", "−0.")
+
+
+def lines_of(heading: str, aggr: str) -> list[Any]:
+    found = [task for task in compared() if task.heading == heading]
+    return [line for task in found for line in task.compared if line.aggr == aggr]
+
+
+def compare_output() -> str:
+    """What ``meanmax compare`` prints, cut to the columns of the first look."""
+    (task,) = (task for task in study().tasks if task.heading == "digits, gcn")
+    shown = task.group.comparison
+    grid = comparison_grid(shown, "auto")
+    kept = [k for k, name in enumerate(grid.headings) if name not in ("learned", "maxness", "s")]
+    rows = [[row[k] for k in kept] for row in grid.rows]
+    verdict = shown.verdict.removesuffix(CAVEAT).strip()
+    text = plain(Grid(grid.title, [grid.headings[k] for k in kept], rows))
+    return (
+        f"```console\n$ meanmax compare --data digits\n{textwrap.fill(verdict, 100)}\n\n{text}```\n"
+    )
+
+
+def speed() -> str:
+    """How many times faster each route is than PyG, from the stored benches."""
+    rows = [*aggregator_speed(), *layer_speed()]
+    facts = [f"{name}: {machine(result)}" for name, result in benches()]
+    note = f"Medians of one run each. {'; '.join(facts)}."
+    return table(["route", "beside", "× faster, by size"], rows, left=(0, 1, 2)) + f"\n{note}\n"
+
+
+def aggregator_speed() -> Iterator[list[str]]:
+    small = dict(benches()).get("small", {"small": []})["small"]
+    routes = {"drop-in": "drop-in `aggr=`", "Graph": "aggregator on a `Graph`"}
+    for route, label in routes.items():
+        found = []
+        for size in small:
+            rows = {(row["aggregator"], row["route"]): row for row in size["results"]}
+            ratio = rows["softmax", f"{route}, reused"]["ratio_to_pyg_softmax"]
+            found.append(f"{times(1 / ratio)} ({size['num_edges']:,} edges)")
+        if found:
+            yield [label, "PyG's learned softmax, forward + backward", ", ".join(found)]
+
+
+LAYERS = {
+    "gcn-none": ("`meanmax.nn.GCNConv`", "PyG `GCNConv`", "faster_than_pyg_gcn"),
+    "gat-none": ("`meanmax.nn.GATConv`", "PyG `GATConv`", "faster_than_pyg_gat"),
+    "gcn-softmax-all": (
+        "GCN with softmax", "PyG `GENConv`, learned softmax", "faster_than_gen_softmax",
+    ),
+}  # fmt: skip
+
+
+def layer_speed() -> Iterator[list[str]]:
+    shapes = dict(benches()).get("layers", {"shapes": []})["shapes"]
+    for trainee, (label, beside, key) in LAYERS.items():
+        found = [
+            f"{times(row[key])} ({shape['name']})"
+            for shape in shapes
+            for row in shape["results"]
+            if row["trainee"] == trainee and row[key] is not None
+        ]
+        if found:
+            yield [label, f"{beside}, a training epoch", ", ".join(found)]
+
+
+@cache
+def benches() -> list[tuple[str, dict[str, Any]]]:
+    found = [(name, BENCH / f"{name}.json") for name in ("small", "layers")]
+    return [(name, json.loads(path.read_text())) for name, path in found if path.is_file()]
+
+
+def machine(result: dict[str, Any]) -> str:
+    facts, versions = result["machine"], result["machine"]["versions"]
+    return (
+        f"{facts['cpu']}, {result['settings']['threads']} thread(s), torch {versions['torch']}, "
+        f"torch-geometric {versions['torch-geometric']}, {result['created'][:10]}"
+    )
+
+
+def times(ratio: float) -> str:
+    return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.1f}"
+
+
+def extreme(line: Any, task: StudyTask) -> str:
+    return f"{difference(line, task)} {line.aggr}, {task.heading}"
+
+
+def difference(line: Any, task: StudyTask) -> str:
+    pair = line.paired
+    form = "+.2f" if task.group.comparison.percent else "+.3f"
+    values = [format(value, form) for value in (pair.difference, pair.low, pair.high)]
+    text = f"{values[0]} [{values[1]}, {values[2]}]".replace("-", "−")
+    return f"**{text}**" if line.judgement in ("better", "worse") else text
+
+
+def score(task: StudyTask, value: float) -> str:
+    return task.group.comparison.scale.score(value)
+
+
+def spread(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low}–{high}"
+
+
+def table(headings: list[str], rows: list[list[str]], left: tuple[int, ...]) -> str:
+    marks = [":--" if k in left else "--:" for k in range(len(headings))]
+    return "".join("| " + " | ".join(cells) + " |\n" for cells in (headings, marks, *rows))
+
+
+def plain(grid: Grid) -> str:
+    """A grid as aligned text."""
+    cells = [list(grid.headings), *grid.rows]
+    widths = [max(len(row[k]) for row in cells) for k in range(len(cells[0]))]
+    lines = []
+    for first, *numbers in cells:
+        aligned = [text.rjust(width) for text, width in zip(numbers, widths[1:], strict=True)]
+        lines.append("  ".join([first.ljust(widths[0]), *aligned]).rstrip() + "\n")
+    return "".join(lines)
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "kinds": kinds,
+    "comparisons": comparisons,
+    "compare": compare_output,
+    "speed": speed,
+}
+
+
+def filled(text: str) -> str:
+    """The text with its tables as the stored results have them."""
+    return MARK.sub(lambda found: f"{found[1]}{PARTS[found[2]]()}{found[3]}", text)
+
+
+if __name__ == "__main__":
+    for page in map(ROOT.joinpath, PAGES):
+        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
