@@ -30,13 +30,14 @@ docs: $(VENV)/.installed-docs ## Build the site in docs/_build/html; a warning i
 	$(SPHINX) docs/_build/html
 	@printf 'open docs/_build/html/index.html\n'
 
-tables: $(STAMP) ## Write docs/tables.md from the committed rows
+tables: $(STAMP) ## Write docs/tables.md, and the tables of README.md and the site, from the committed results
 	{ printf '# Tables\n\nMade by `make tables` from [the rows](../results/rows.jsonl). '; \
 	printf 'What they say is in [reproduction.md](reproduction.md).\n'; \
 	for what in "table2" "table3" "table4 --data ppi-go" "ablation --splits 5"; do \
 	printf '\n'; $(BIN)/meanmax reproduce $$what --no-run --markdown --store results/rows.jsonl || exit 1; \
 	done; } > docs/tables.md.new
 	mv docs/tables.md.new docs/tables.md
+	$(BIN)/python docs/generated.py
 
 # Exported rows hold no embeddings and no parameters by epoch: those pictures need STORE=folder-of-runs.
 STORE ?= results/rows.jsonl

@@ -123,10 +123,43 @@ def compare_output() -> str:
 
 def speed() -> str:
     """How many times faster each route is than PyG, from the stored benches."""
-    rows = [*aggregator_speed(), *layer_speed()]
+    rows = [*accelerated_speed(), *layer_speed(), *aggregator_speed()]
     facts = [f"{name}: {machine(result)}" for name, result in benches()]
     note = f"Medians of one run each. {'; '.join(facts)}."
     return table(["route", "beside", "× faster, by size"], rows, left=(0, 1, 2)) + f"\n{note}\n"
+
+
+ROUTES = {"accelerated": "accelerated", "csr": "PyG on CSR", "EdgeIndex": "PyG on EdgeIndex"}
+
+
+def accelerated_speed() -> Iterator[list[str]]:
+    for label, shapes in accelerated_rows().items():
+        found = [f"{times(ratios['accelerated'])} ({name})" for name, ratios in shapes.items()]
+        yield [
+            f"`accelerate`: {label}",
+            "PyG with `edge_index`, a training epoch",
+            ", ".join(found),
+        ]
+
+
+def accelerated() -> str:
+    """Epochs of accelerated models and of PyG's other forms of a graph, beside `edge_index`."""
+    rows = [
+        [label, name, *(times(ratios[route]) if ratios.get(route) else "–" for route in ROUTES)]
+        for label, shapes in accelerated_rows().items()
+        for name, ratios in shapes.items()
+    ]
+    return table(["model", "graph", *ROUTES.values()], rows, left=(0, 1))
+
+
+def accelerated_rows() -> dict[str, dict[str, dict[str, float]]]:
+    """The ratios by model, shape and route."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for shape in dict(benches()).get("accelerate", {"shapes": []})["shapes"]:
+        for row in shape["results"]:
+            by_shape = found.setdefault(row["label"], {})
+            by_shape.setdefault(shape["name"], {})[row["route"]] = row["ratio"]
+    return found
 
 
 def aggregator_speed() -> Iterator[list[str]]:
@@ -166,7 +199,7 @@ def layer_speed() -> Iterator[list[str]]:
 
 @cache
 def benches() -> list[tuple[str, dict[str, Any]]]:
-    found = [(name, BENCH / f"{name}.json") for name in ("small", "layers")]
+    found = [(name, BENCH / f"{name}.json") for name in ("accelerate", "layers", "small")]
     return [(name, json.loads(path.read_text())) for name, path in found if path.is_file()]
 
 
@@ -223,6 +256,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "comparisons": comparisons,
     "compare": compare_output,
     "speed": speed,
+    "accelerated": accelerated,
 }
 
 

@@ -1,4 +1,4 @@
-"""Runs the notebooks of this folder; ``make test-docs`` calls it, and an error in a cell is an error.
+"""Runs the notebooks of this folder, as ``make test-docs`` does; a cell that fails is an error.
 
 With ``--write`` the outputs are stored in the notebooks, without what differs from run to run.
 """

@@ -10,6 +10,8 @@ spec = importlib.util.spec_from_file_location("generated", ROOT / "docs" / "gene
 generated = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(generated)
 
+pytestmark = pytest.mark.skipif(not generated.ROWS.is_file(), reason="an sdist has no results")
+
 
 @pytest.mark.parametrize("page", generated.PAGES)
 def test_tables_are_those_of_the_stored_results(page):

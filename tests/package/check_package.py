@@ -21,8 +21,9 @@ TRY_COMMAND = "the meanmax command needs click, which is not installed"
 
 def main(folder: Path) -> None:
     tools, library = (make_environment(folder / name) for name in ("tools", "library"))
-    run(tools, "-m", "pip", "install", "-q", "build")
+    run(tools, "-m", "pip", "install", "-q", "build", "twine")
     run(tools, "-m", "build", "--outdir", folder / "dist", ROOT)
+    run(tools, "-m", "twine", "check", "--strict", *(folder / "dist").iterdir())
     (sdist,) = (folder / "dist").glob("*.tar.gz")
     (wheel,) = (folder / "dist").glob("*.whl")
     check_wheel(wheel)
