@@ -62,7 +62,8 @@ def is_mean(aggr: Module) -> bool:
 def warn_if_misplaced(layer: Module, aggr: Module) -> None:
     r"""Warns once per class of layer of a mean of messages that are normalised already."""
     kind = next((kind for kind in WEIGHTED_SUMS if isinstance(layer, kind)), None)
-    if kind is None or kind in _warned:
+    # A layer that accelerate switched calls the aggregation with a graph.
+    if kind is None or kind in _warned or getattr(layer, "_switched", None) is not None:
         return
     for part in aggr.modules():
         if is_mean(part) and type(part).__module__.startswith("meanmax."):

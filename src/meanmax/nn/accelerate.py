@@ -62,9 +62,9 @@ def accelerate(
 
     .. code-block:: python
 
-        model = torch_geometric.nn.GCN(in_channels=500, hidden_channels=64, num_layers=2, out_channels=3)
-        meanmax.accelerate(model)                  # the same model, the same results, faster
-        out = model(data.x, data.edge_index)       # called as before
+        model = torch_geometric.nn.GCN(500, hidden_channels=64, num_layers=2, out_channels=3)
+        meanmax.accelerate(model)             # the same model, the same results, faster
+        out = model(data.x, data.edge_index)  # called as before
 
     Without :obj:`aggr` parameters, :obj:`state_dict` keys, outputs and gradients stay what they
     were, an optimizer goes on with the same parameters, and :func:`restore` undoes it. No tensor
@@ -186,6 +186,10 @@ def _rows(model: Module) -> Iterator[Replacement]:
             yield Replacement(path, name, type(module).__name__, "")
         elif isinstance(module, MessagePassing):
             yield Replacement(path, name, None, _why_layer(module))
+            if not any(isinstance(part, FastAggregation) for part in module.modules()):
+                inside.update(
+                    id(part) for part in module.modules() if isinstance(part, Aggregation)
+                )
         elif isinstance(module, Aggregation) and not any(
             isinstance(part, Aggregation) for part in module.modules() if part is not module
         ):
@@ -255,15 +259,24 @@ def _differs(kind: type, other: type, name: str) -> bool:
     return getattr(kind, name) is not getattr(other, name)
 
 
+def _is_own(kind: type, name: str) -> bool:
+    r"""Whether a step is not what PyG does with messages. Its own layers fuse two steps on sparse
+    matrices, which does not matter here, and edges are updated before messages are sent.
+    """
+    if name == "propagate":  # PyG writes one for each class, into a module of this name
+        found = [each.__dict__.get(name) for each in kind.__mro__ if each is not MessagePassing]
+        return any(each and not each.__module__.endswith("_propagate") for each in found)
+    pygs = getattr(kind, name).__module__.startswith("torch_geometric.")
+    return _differs(kind, MessagePassing, name) and not (pygs and name in STEPS[2:])
+
+
 def _why_layer(layer: MessagePassing, switching: bool = False) -> str:
     r"""Why a layer is left; empty if it is not."""
     kind, base = type(layer), _base(type(layer))
     if base is None:
         return "has a message of its own, which edges compute one by one"
-    if (original := getattr(kind, "_orig_propagate", None)) is not MessagePassing.propagate:
-        return "has a propagate of its own" if original is not None else "was never initialised"
-    own = [name for name in STEPS if _differs(kind, MessagePassing, name)]
-    if own and not kind.__module__.startswith("torch_geometric.") and base not in twins.LAYERS.values():
+    own = [name for name in ("propagate", *STEPS) if _is_own(kind, name)]
+    if own and kind not in twins.LAYERS:
         return f"has its own {' and '.join(own)}"
     if layer.flow != "source_to_target":
         return f"flow={layer.flow!r}"

@@ -8,15 +8,15 @@ messages, other flows, half precision and devices, and inside of :func:`torch.co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from contextlib import AbstractContextManager, nullcontext
+import copy
 from functools import cache
-from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, final
+from typing import Any, ClassVar, Final, NamedTuple, final
 
 import torch
 from torch import Tensor
-from torch.nn import Module
-from torch_geometric import EdgeIndex
+from torch.nn import Identity, Module, ModuleList, Sequential
+from torch.nn.functional import linear
+from torch.nn.functional import normalize as l2_normalize
 from torch_geometric import nn as pyg
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.aggr import (
@@ -33,22 +33,21 @@ from torch_geometric.utils import add_self_loops, remove_self_loops
 from meanmax import functional
 from meanmax.aggr.base import LearnableAggregation, group_graph
 from meanmax.graph import Graph
-from meanmax.graph.memory import Memory
+from meanmax.graph.memory import (
+    MEMORY,
+    Edges,
+    Rule,
+    Sizes,
+    by_count,
+    edges_of,
+    remembered_edges,
+    remembered_graph,
+    sizes_of,
+)
 from meanmax.nn.conv import with_bias
 from meanmax.nn.gat import scores
 from meanmax.nn.linear import fast_dropout
 from meanmax.ops import attention, neighbour_max, weighted_sum
-
-Rule: TypeAlias = Literal["sum", "mean", "own", "row"]
-r"""What an edge counts: its weight; that by the number of edges of its target; its weight, which
-must not be negative; that by the sum of its target's weights.
-"""
-
-Sizes: TypeAlias = tuple[int, int]
-Edges: TypeAlias = tuple[Tensor, Tensor | None]
-
-MEMORY: Final = Memory()
-r"""The graphs of every :obj:`edge_index`, and the groups of every :obj:`index`."""
 
 SMALL = 8192
 r"""Numbers of messages up to which PyG's aggregations are as fast."""
@@ -76,25 +75,15 @@ def plain_class(module: Module) -> type:
     return found
 
 
-def edges_of(edge_index: Any) -> Tensor | None:
-    r"""The tensor of an :obj:`edge_index`; :obj:`None` for other forms of a graph."""
-    if isinstance(edge_index, EdgeIndex):
-        edge_index = edge_index.as_tensor()
-    fine = (
-        type(edge_index) is Tensor
-        and edge_index.layout == torch.strided
-        and edge_index.dtype in (torch.int64, torch.int32)
-        and edge_index.dim() == 2
-        and edge_index.size(0) == 2
-    )
-    return edge_index if fine else None
+def is_traced() -> bool:
+    r"""Whether a compiler reads the code, which knows no memory of tensors."""
+    return torch.compiler.is_compiling() or torch.jit.is_tracing()
 
 
 def runs_on_kernels(*values: Tensor) -> bool:
     r"""Whether the kernels take these features and weights as PyG does."""
     return (
-        not torch.compiler.is_compiling()
-        and not torch.jit.is_tracing()
+        not is_traced()
         and not torch.is_autocast_enabled("cpu")
         and not torch._C._are_functorch_transforms_active()
         and all(
@@ -115,103 +104,6 @@ def has_hooks(module: Module) -> bool:
         or module._backward_hooks
         or module._backward_pre_hooks
     )
-
-
-def sizes_of(x: Tensor | tuple[Tensor, Tensor | None], size: Any) -> Sizes | None:
-    r"""The numbers of sources and targets, as PyG finds them; :obj:`None` if they contradict."""
-    ends = list(size) if size is not None else [None, None]
-    parts = x if isinstance(x, tuple) else (x, None)
-    for place, part in enumerate(parts):
-        if part is not None:
-            if ends[place] not in (None, len(part)):
-                return None
-            ends[place] = len(part)
-    return int(ends[0]), int(ends[0] if ends[1] is None else ends[1])
-
-
-def remembered_edges(
-    edge_index: Tensor, edge_weight: Tensor | None, key: Hashable, make: Callable[[], Edges]
-) -> Edges:
-    r"""What a layer makes of an :obj:`edge_index` and weights before it sends messages.
-
-    Args:
-        edge_index (Tensor): As given to the layer.
-        edge_weight (Tensor, optional): As given to the layer.
-        key (hashable): What :obj:`make` does.
-        make (callable): Returns edges, which do not depend on the weights, and new weights.
-    """
-    known, store = _memory_of(edge_index, edge_weight)
-    if store is None or key not in store:
-        with _not_inference(store):
-            index, weight = make()
-        # The memory must not hold its own key.
-        known.setdefault(("edges", key), None if index is edge_index else index)
-        if store is None:
-            index = known["edges", key]
-            return edge_index if index is None else index, weight
-        store[key] = weight
-    index = known["edges", key]
-    return edge_index if index is None else index, store[key]
-
-
-def remembered_graph(
-    edge_index: Tensor, edge_weight: Tensor | None, sizes: Sizes, rule: Rule, dtype: torch.dtype
-) -> tuple[Graph, Tensor | None]:
-    r"""The graph of an :obj:`edge_index`, whose weights are what edges count, and weights in CSR
-    order that take their place where these are learned.
-
-    Args:
-        edge_index (Tensor): The edges that messages run over.
-        edge_weight (Tensor, optional): Their weights.
-        sizes (tuple): The numbers of sources and targets.
-        rule (str): What an edge counts.
-        dtype (torch.dtype): That of the features.
-    """
-    known, store = _memory_of(edge_index, edge_weight)
-    key = (sizes, rule, dtype)
-    if store is not None and key in store:
-        found: Graph = store[key]
-        return found, None
-    with _not_inference(store):
-        if sizes not in known:
-            known[sizes] = Graph.from_edge_index(edge_index, sizes)
-        structure: Graph = known[sizes]
-        if rule in ("own", "row"):
-            graph = structure.with_weight(edge_weight)
-            graph = graph.prepared("row" if rule == "row" else None)
-        else:
-            values = None if edge_weight is None else structure.to_graph_order(edge_weight)
-            if rule == "mean":
-                values = _by_count(structure, values, dtype)
-            if store is None and values is not None:
-                return structure, values.unsqueeze(1)
-            graph = Graph(structure._structure, values)
-        if store is not None:
-            store[key] = graph
-    return graph, None
-
-
-def _memory_of(
-    edge_index: Tensor, edge_weight: Tensor | None
-) -> tuple[dict[Hashable, Any], dict[Hashable, Any] | None]:
-    r"""What is known of the edges, and of them with these weights, unless those are learned."""
-    known = MEMORY.of(edge_index)
-    if edge_weight is None:
-        return known, known
-    if edge_weight.requires_grad:
-        return known, None
-    return known, known.setdefault("weights", Memory()).of(edge_weight)
-
-
-def _not_inference(store: object) -> AbstractContextManager[None]:
-    r"""What is stored may be trained with later."""
-    return nullcontext() if store is None else torch.inference_mode(False)
-
-
-def _by_count(graph: Graph, values: Tensor | None, dtype: torch.dtype) -> Tensor:
-    degree = graph.rowptr.diff()
-    share = (1 / degree.clamp(min=1).to(dtype)).repeat_interleave(degree)
-    return share if values is None else values * share
 
 
 def aggregate(aggr: Module, x: Tensor, graph: Graph, weight: Tensor | None = None) -> Tensor:
@@ -285,6 +177,18 @@ class FastConv(MessagePassing):  # type: ignore[misc]
             and not has_hooks(self.aggr_module)
         )
 
+    def narrows(self, lin: Module, edge_index: Any) -> bool:
+        r"""Whether a linear map of the aggregation is better taken before it, of fewer channels."""
+        return (
+            self._switched is None
+            and type(lin) in (pyg.Linear, torch.nn.Linear)
+            and not has_hooks(lin)  # nor lazy
+            and lin.weight.size(0) < lin.weight.size(1)
+            and takes_weights(self.aggr_module)
+            and edges_of(edge_index) is not None
+            and self.is_open()
+        )
+
     def sent(self, x: Any, **_: Any) -> tuple[Tensor, Tensor | None] | None:
         r"""What sources send and what edges multiply it by; :obj:`None` where that is not all."""
         return _pair(x)[0], None
@@ -345,6 +249,27 @@ def _pair(x: Any) -> Any:
     return tuple(x) if isinstance(x, list | tuple) else (x, None)
 
 
+def _both(x: Any) -> Any:
+    r"""The features of sources and of targets, which may be the same."""
+    return _pair(x) if isinstance(x, list | tuple) else (x, x)
+
+
+def split_first_linear(module: Module) -> tuple[Any, Module]:
+    r"""The linear map that an MLP begins with, and the rest of it, which shares its parts;
+    :obj:`None` if it begins with something else.
+    """
+    if has_hooks(module):
+        return None, module
+    if type(module) is Sequential and len(module):
+        return module[0], module[1:]
+    if type(module) is pyg.MLP:
+        rest = copy.copy(module)
+        lins = ModuleList([Identity(), *module.lins[1:]])
+        rest.__dict__["_modules"] = {**module._modules, "lins": lins}
+        return module.lins[0], rest
+    return None, module
+
+
 class WeightedConv(FastConv):
     r"""The twin of layers whose messages are multiplied by :obj:`edge_weight`."""
 
@@ -360,9 +285,8 @@ class FastGCNConv(WeightedConv, pyg.GCNConv):  # type: ignore[misc]
 
     def forward(self, x: Any, edge_index: Any, edge_weight: Tensor | None = None) -> Any:
         r"""Runs the layer."""
-        index = edges_of(edge_index)
-        remembers = self.normalize and not self.cached and not torch.compiler.is_compiling()
-        if index is None or not isinstance(x, Tensor) or not remembers or torch.jit.is_tracing():
+        index = None if is_traced() else edges_of(edge_index)
+        if index is None or not isinstance(x, Tensor) or not self.normalize or self.cached:
             return super().forward(x, edge_index, edge_weight)
         options = (x.size(self.node_dim), self.improved, self.add_self_loops, self.flow, x.dtype)
         index, edge_weight = remembered_edges(
@@ -376,17 +300,57 @@ class FastGraphConv(WeightedConv, pyg.GraphConv):  # type: ignore[misc]
 
     plain = pyg.GraphConv
 
+    def forward(
+        self, x: Any, edge_index: Any, edge_weight: Tensor | None = None, size: Any = None
+    ) -> Any:
+        r"""Runs the layer."""
+        if not self.narrows(self.lin_rel, edge_index):
+            return super().forward(x, edge_index, edge_weight, size)
+        source, target = _both(x)
+        sent = linear(source, self.lin_rel.weight), target
+        out = self.propagate(edge_index, x=sent, edge_weight=edge_weight, size=size)
+        out = with_bias(out, self.lin_rel.bias)
+        return out if target is None else out + self.lin_root(target)
+
 
 class FastSAGEConv(FastConv, pyg.SAGEConv):  # type: ignore[misc]
     r"""The twin of :class:`torch_geometric.nn.SAGEConv`."""
 
     plain = pyg.SAGEConv
 
+    def forward(self, x: Any, edge_index: Any, size: Any = None) -> Any:
+        r"""Runs the layer."""
+        if not self.narrows(self.lin_l, edge_index):
+            return super().forward(x, edge_index, size)
+        source, target = _both(x)
+        if self.project:
+            source = self.lin(source).relu()
+        sent = linear(source, self.lin_l.weight), target
+        out = with_bias(self.propagate(edge_index, x=sent, size=size), self.lin_l.bias)
+        if self.root_weight and target is not None:
+            out = out + self.lin_r(target)
+        return l2_normalize(out, p=2.0, dim=-1) if self.normalize else out
+
 
 class FastGINConv(FastConv, pyg.GINConv):  # type: ignore[misc]
     r"""The twin of :class:`torch_geometric.nn.GINConv`."""
 
     plain = pyg.GINConv
+
+    def forward(self, x: Any, edge_index: Any, size: Any = None) -> Any:
+        r"""Runs the layer."""
+        first, rest = (None, self.nn) if is_traced() else split_first_linear(self.nn)
+        if first is None or not self.narrows(first, edge_index):
+            return super().forward(x, edge_index, size)
+        source, target = _both(x)
+        sent = linear(source, first.weight)
+        own = sent if target is source else None
+        if target is not None and own is None:
+            own = linear(target, first.weight)
+        out = self.propagate(edge_index, x=(sent, own), size=size)
+        if own is not None:
+            out = out + (1 + self.eps) * own
+        return rest(with_bias(out, first.bias))
 
 
 class FastGENConv(FastConv, pyg.GENConv):  # type: ignore[misc]
@@ -418,7 +382,7 @@ class FastGATConv(FastConv, pyg.GATConv):  # type: ignore[misc]
         return_attention_weights: bool | None = None,
     ) -> Any:
         r"""Runs the layer."""
-        pair = _pair(x) if isinstance(x, list | tuple) else (x, x)
+        pair = _both(x)
         index, sizes = edges_of(edge_index), None
         if edge_attr is None and not return_attention_weights and self._takes(pair):
             sizes = sizes_of(pair, size)
@@ -464,7 +428,7 @@ class FastGATConv(FastConv, pyg.GATConv):  # type: ignore[misc]
             out = self.aggr_module(h, graph, edge_weight=alpha)
         else:
             if rule_of(self.aggr_module) == "mean":
-                alpha = alpha * _by_count(graph, None, alpha.dtype).unsqueeze(1)
+                alpha = alpha * by_count(graph, None, alpha.dtype).unsqueeze(1)
             out = weighted_sum(h.flatten(1).contiguous(), graph, alpha).view(-1, *h.shape[1:])
         out = out.flatten(1) if self.concat else out.mean(dim=1)
         if self.res is not None:
