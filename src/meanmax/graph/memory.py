@@ -82,7 +82,7 @@ def edges_of(edge_index: Any) -> Tensor | None:
 
 def sizes_of(x: Tensor | tuple[Tensor, Tensor | None], size: Any) -> Sizes | None:
     r"""The numbers of sources and targets, as PyG finds them; :obj:`None` if they contradict."""
-    ends = list(size) if size is not None else [None, None]
+    ends: list[Any] = list(size) if size is not None else [None, None]
     parts = x if isinstance(x, tuple) else (x, None)
     for place, part in enumerate(parts):
         if part is not None:

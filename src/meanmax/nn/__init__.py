@@ -2,7 +2,7 @@ r"""Layers that take any aggregator (GCN, Masked GCN, GAT, CAT, GraphSAGE and GI
 the edges, and models of them.
 """
 
-from meanmax.nn.accelerate import accelerate, accelerated, restore
+from meanmax.nn.acceleration import accelerate, accelerated, restore
 from meanmax.nn.cat import CATConv, StructuralEmbedding, fit_structure, structure_loss
 from meanmax.nn.gat import GATConv
 from meanmax.nn.gcn import GCNConv

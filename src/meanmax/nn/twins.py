@@ -9,7 +9,6 @@ messages, other flows, half precision and devices, and inside of :func:`torch.co
 from __future__ import annotations
 
 import copy
-from functools import cache
 from typing import Any, ClassVar, Final, NamedTuple, final
 
 import torch
@@ -77,7 +76,7 @@ def plain_class(module: Module) -> type:
 
 def is_traced() -> bool:
     r"""Whether a compiler reads the code, which knows no memory of tensors."""
-    return torch.compiler.is_compiling() or torch.jit.is_tracing()
+    return torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
 
 
 def runs_on_kernels(*values: Tensor) -> bool:
@@ -177,7 +176,7 @@ class FastConv(MessagePassing):  # type: ignore[misc]
             and not has_hooks(self.aggr_module)
         )
 
-    def narrows(self, lin: Module, edge_index: Any) -> bool:
+    def narrows(self, lin: Any, edge_index: Any) -> bool:
         r"""Whether a linear map of the aggregation is better taken before it, of fewer channels."""
         return (
             self._switched is None
@@ -201,14 +200,16 @@ class FastConv(MessagePassing):  # type: ignore[misc]
         if x.dim() != 2 or any(weight.shape != edge_index.shape[1:] for weight in weights):
             return None
         if self._switched is not None:
-            return _switched_aggregate(self, x, edge_weight, edge_index, sizes)
+            switched: Tensor = _switched_aggregate(self, x, edge_weight, edge_index, sizes)
+            return switched
         aggr = self.aggr_module
         if not runs_on_kernels(x, *weights) or (weights and not takes_weights(aggr)):
             return None
         try:
             if isinstance(aggr, LearnableAggregation):
                 graph, _ = remembered_graph(edge_index, None, sizes, "sum", x.dtype)
-                return aggr(x, graph)
+                out: Tensor = aggr(x, graph)
+                return out
             given = remembered_graph(edge_index, edge_weight, sizes, rule_of(aggr), x.dtype)
             return aggregate(aggr, x, *given)
         except ValueError:  # a node that is not there, NaN: PyG does what it does
@@ -234,7 +235,7 @@ class FastConv(MessagePassing):  # type: ignore[misc]
             object.__setattr__(self, "__class__", twin)
 
 
-@torch.compiler.disable  # type: ignore[no-untyped-call, untyped-decorator]
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def _switched_aggregate(
     conv: FastConv, x: Tensor, edge_weight: Tensor | None, edge_index: Tensor, sizes: Sizes
 ) -> Tensor:
@@ -254,7 +255,7 @@ def _both(x: Any) -> Any:
     return _pair(x) if isinstance(x, list | tuple) else (x, x)
 
 
-def split_first_linear(module: Module) -> tuple[Any, Module]:
+def split_first_linear(module: Any) -> tuple[Any, Any]:
     r"""The linear map that an MLP begins with, and the rest of it, which shares its parts;
     :obj:`None` if it begins with something else.
     """
@@ -445,15 +446,19 @@ class FastGATConv(FastConv, pyg.GATConv):  # type: ignore[misc]
         return h, h if target is source else self.lin(target).view(shape)
 
 
-@cache
+_DERIVED: dict[tuple[type, type], type[FastConv]] = {}
+
+
 def derived_twin(base: type[FastConv], kind: type[MessagePassing]) -> type[FastConv]:
-    r"""The twin of a class of layers that has none of its own."""
+    r"""The twin of a class of layers that has none of its own, made once."""
+    if (base, kind) not in _DERIVED:
 
-    def rebuild(self: Any, protocol: Any) -> tuple[Any, ...]:
-        return _new_twin, (base, kind), self.__getstate__()
+        def rebuild(self: Any, protocol: Any) -> tuple[Any, ...]:
+            return _new_twin, (base, kind), self.__getstate__()
 
-    name = f"Fast{kind.__name__}"
-    return type(name, (base, kind), {"plain": kind, "__reduce_ex__": rebuild})
+        members = {"plain": kind, "__reduce_ex__": rebuild}
+        _DERIVED[base, kind] = type(f"Fast{kind.__name__}", (base, kind), members)
+    return _DERIVED[base, kind]
 
 
 def _new_twin(base: type[FastConv], kind: type[MessagePassing]) -> FastConv:

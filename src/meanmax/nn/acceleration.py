@@ -21,6 +21,7 @@ from torch_geometric.nn.aggr import (
 from meanmax.aggr import AGGREGATIONS as LEARNED
 from meanmax.aggr.base import LearnableAggregation
 from meanmax.aggr.placement import warn_if_misplaced
+from meanmax.graph.memory import Rule
 from meanmax.names import AGGREGATOR_ALIASES
 from meanmax.nn import twins
 from meanmax.nn.conv import Conv, make_aggregator
@@ -200,7 +201,7 @@ def _table(rows: list[Replacement]) -> str:
     if not rows:
         return "no layer or aggregation of PyTorch Geometric"
     ends = [f"replaced by {row.by}" if row.by else f"left: {row.reason}" for row in rows]
-    widths = [max(len(row[place]) for row in rows) for place in (0, 1)]
+    widths = max(len(row.path) for row in rows), max(len(row.kind) for row in rows)
     return "\n".join(
         f"{row.path:{widths[0]}}  {row.kind:{widths[1]}}  {end}".strip()
         for row, end in zip(rows, ends, strict=True)
@@ -335,7 +336,7 @@ def _switch(layer: FastConv, asked: str | LearnableAggregation) -> None:
     like = next(layer.parameters(), None)
     found = found.train(layer.training).to(None if like is None else like.device)
     scaled = getattr(found, "beta", None) is not None
-    rule: twins.Rule = "own" if is_sum or scaled else "row"
+    rule: Rule = "own" if is_sum or scaled else "row"
     layer._switched = Switched(layer.aggr, layer.aggr_module, layer.fuse, rule, asked)
     layer.aggr_module, layer.aggr, layer.fuse = found, str(found), False
 
