@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     )
     from meanmax.aggr.maxness import maxness
     from meanmax.graph import Graph, SparseFeatures
-    from meanmax.nn import NodeModel, build_model
+    from meanmax.nn import NodeModel, accelerate, accelerated, build_model, restore
     from meanmax.ops import use_backend
     from meanmax.train import GraphClassifier, GraphRegressor, NodeClassifier, NodeRegressor
 
@@ -31,11 +31,14 @@ __all__ = [
     "SoftmaxAggregation",
     "SparseFeatures",
     "SpreadAggregation",
+    "accelerate",
+    "accelerated",
     "build_model",
     "data",
     "functional",
     "nn",
     "maxness",
+    "restore",
     "use_backend",
 ]
 
@@ -50,7 +53,10 @@ _PLACES = {
     "SpreadAggregation": "aggr",
     "maxness": "aggr",
     "NodeModel": "nn",
+    "accelerate": "nn",
+    "accelerated": "nn",
     "build_model": "nn",
+    "restore": "nn",
     "GraphClassifier": "train",
     "GraphRegressor": "train",
     "NodeClassifier": "train",

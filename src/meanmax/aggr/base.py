@@ -16,6 +16,7 @@ from torch_geometric.nn.aggr import Aggregation
 from meanmax import functional
 from meanmax.aggr.maxness import maxness
 from meanmax.aggr.parameter import Domain, Per, Reparam, Start, shape_of, start_values
+from meanmax.aggr.placement import watch_registrations
 from meanmax.graph import Graph
 from meanmax.graph.build import group_messages, group_sorted
 from meanmax.graph.checks import as_index, check_count, check_floats
@@ -169,7 +170,9 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
 
         Inside PyG's :class:`GCNConv` and :class:`GATConv` messages arrive already multiplied
         by their weight: the tilt then acts on :math:`a z`, which is not the paper's formula. Call
-        it with a graph, or pass :obj:`edge_weight`, to have that.
+        it with a graph, or pass :obj:`edge_weight`, to have that. A softmax or polynomial needs
+        :obj:`form="sum"` there, see :mod:`meanmax.aggr.placement`, and warns without it;
+        :func:`meanmax.accelerate` with :obj:`aggr` gives the layer the formula and the form.
 
     Args:
         parameter (str): The name of the parameter.
@@ -220,6 +223,7 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
         edge_dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        watch_registrations()
         if (
             isinstance(edge_dropout, bool)
             or not isinstance(edge_dropout, int | float)

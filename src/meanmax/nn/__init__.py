@@ -2,6 +2,7 @@ r"""Layers that take any aggregator (GCN, Masked GCN, GAT, CAT, GraphSAGE and GI
 the edges, and models of them.
 """
 
+from meanmax.nn.acceleration import accelerate, accelerated, restore
 from meanmax.nn.cat import CATConv, StructuralEmbedding, fit_structure, structure_loss
 from meanmax.nn.gat import GATConv
 from meanmax.nn.gcn import GCNConv
@@ -34,9 +35,12 @@ __all__ = [
     "SAGEConv",
     "StructuralEmbedding",
     "Trainable",
+    "accelerate",
+    "accelerated",
     "build_model",
     "build_pyg_baseline",
     "fit_structure",
     "readout",
+    "restore",
     "structure_loss",
 ]

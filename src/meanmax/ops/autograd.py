@@ -229,10 +229,16 @@ def weighted_sum(
 
 
 def neighbour_max(
-    x: Tensor, graph: Graph, weight: Tensor | None, backend: str | None = None
+    x: Tensor,
+    graph: Graph,
+    weight: Tensor | None,
+    backend: str | None = None,
+    *,
+    zero_is_tie: bool = False,
 ) -> Tensor:
     r"""The largest :math:`z_u` with :math:`a_{vu} > 0`, 0 where there is none; its gradient is
-    shared evenly among ties.
+    shared evenly among ties. With :obj:`zero_is_tie` a maximum of 0 has one tie more, which takes
+    its share: :meth:`torch.Tensor.scatter_reduce_`, which starts from zeros, counts those too.
     """
     module = select_backend(x, graph, backend)
     if module is None:
@@ -242,7 +248,7 @@ def neighbour_max(
 
     def run(x: Tensor, weight: Tensor | None) -> tuple[Tensor, ...]:
         out, ties = module.reduce.neighbour_max(x, graph, weight)
-        return out, out, ties
+        return out, out, ties + (out == 0) if zero_is_tie else ties
 
     def pull_back(
         grad: Tensor, needs: tuple[bool, ...], x: Tensor, weight: Tensor, *kept: Tensor

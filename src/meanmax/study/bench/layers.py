@@ -86,7 +86,8 @@ class Trainee:
     prepare: Callable[[EpochData], Epoch]  # makes the epoch from a data
 
 
-def _epoch(model: Module, run: Callable[[], Any], data: EpochData) -> Epoch:
+def epoch_of(model: Module, run: Callable[[], Any], data: EpochData) -> Epoch:
+    r"""A training epoch of a model: forward, backward and Adam step."""
     model.train()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, fused=True)
 
@@ -106,19 +107,28 @@ def _ours(backbone: str, aggr: str, nonlinear: str, sparse: bool, data: EpochDat
     options: Any = {"dropout": DROPOUT, "nonlinear": nonlinear}
     model: NodeModel = build_model(backbone, aggr, *sizes, **options)
     x = SparseFeatures.from_dense(data.x) if sparse else data.x
-    return _epoch(model, lambda: model(x, data.graph), data)
+    return epoch_of(model, lambda: model(x, data.graph), data)
 
 
 class PygModel(Module):
     r"""Two layers of PyG with dropout before each, as a user would write it."""
 
-    def __init__(self, first: Module, second: Module, activation: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        first: Module,
+        second: Module,
+        activation: Callable[..., Any],
+        *,
+        dropout_first: bool = True,
+    ) -> None:
         super().__init__()
         self.first, self.second, self.activation = first, second, activation
+        self.dropout_first = dropout_first
 
     def forward(self, x: Any, edge_index: Any) -> Any:
         r"""Runs both layers."""
-        x = torch.nn.functional.dropout(x, DROPOUT, self.training)
+        if self.dropout_first:
+            x = torch.nn.functional.dropout(x, DROPOUT, self.training)
         x = self.activation(self.first(x, edge_index))
         x = torch.nn.functional.dropout(x, DROPOUT, self.training)
         return self.second(x, edge_index)
@@ -127,7 +137,7 @@ class PygModel(Module):
 def _pyg(make: Callable[[int, int], PygModel], data: EpochData) -> Epoch:
     torch.manual_seed(0)
     model = make(data.shape.features, data.shape.classes)
-    return _epoch(model, lambda: model(data.x, data.edge_index), data)
+    return epoch_of(model, lambda: model(data.x, data.edge_index), data)
 
 
 def _gen(aggr: str, learn: str, features: int, classes: int) -> PygModel:
