@@ -2,12 +2,15 @@ import copy
 import io
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric import EdgeIndex
+from torch_geometric.data import Batch
 
 from meanmax.graph import Graph
 from meanmax.graph import build as structure_module
+from meanmax.graph.build import group_sorted
 
 EDGES = torch.tensor([[0, 0, 3, 1, 2, 0], [2, 1, 1, 1, 0, 1]])
 WEIGHT = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
@@ -75,10 +78,38 @@ def test_from_csr():
     graph = Graph.from_csr(rowptr, col, num_src=5, edge_weight=torch.tensor([1.0, 2.0, 3.0]))
     assert graph.edge_index.tolist() == [[4, 1, 0], [0, 0, 2]]
     assert graph.perm is None
-    assert graph.col.data_ptr() == col.data_ptr()
     assert graph.edge_weight.tolist() == [1.0, 2.0, 3.0]
     assert graph.row.tolist() == [2, 0, 0]
     assert Graph.from_csr([0, 1, 2], [1, 0]).num_nodes == 2
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, np.int64])
+def test_memory_given_to_from_csr_may_change_later(dtype):
+    make = np.array if dtype is np.int64 else torch.tensor
+    rowptr, col = make([0, 2, 2, 3], dtype=dtype), make([4, 1, 0], dtype=dtype)
+    weight = torch.tensor([1.0, 2.0, 3.0])
+    graph = Graph.from_csr(rowptr, col, num_src=5, edge_weight=weight)
+    rowptr[:], col[:], weight[:] = 10**6, -(10**6), -1.0
+    assert graph.rowptr.tolist() == [0, 2, 2, 3] and graph.col.tolist() == [4, 1, 0]
+    assert graph.weight.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_from_csr_shares_memory_on_request_and_keeps_gradients():
+    rowptr, col = torch.tensor([0, 1, 2], dtype=torch.int32), torch.tensor([1, 0]).int()
+    weight = torch.ones(2, requires_grad=True)
+    shared = Graph.from_csr(rowptr, col, edge_weight=weight, copy=False)
+    for own, given in ((shared.rowptr, rowptr), (shared.col, col), (shared.weight, weight)):
+        assert own.data_ptr() == given.data_ptr()
+    copied = Graph.from_csr(rowptr, col, edge_weight=weight)
+    assert torch.autograd.grad(copied.weight.sum(), weight)[0].tolist() == [1.0, 1.0]
+
+
+def test_where_graphs_and_groups_begin_is_copied():
+    ptr = torch.tensor([0, 1, 2])
+    data = Batch(edge_index=torch.tensor([[0, 1], [0, 1]]), num_nodes=2, ptr=ptr)
+    graph, groups = Graph.from_data(data), group_sorted(given := ptr.int(), 2)
+    ptr.fill_(99), given.fill_(99)
+    assert graph.src_ptr.tolist() == groups.rowptr.tolist() == [0, 1, 2]
 
 
 def test_with_weight_shares_the_structure(graph, monkeypatch):

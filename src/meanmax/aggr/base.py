@@ -25,6 +25,8 @@ from meanmax.ops.dropout import dropout
 from meanmax.ops.library import TracedGraph, builder
 from meanmax.ops.spec import LOWER_BOUND, PARAMETER, AggregationSpec, Sign, check_choice
 
+_MARK = "meanmax.aggregation"  # in the metadata of a saved state
+
 
 class Messages(NamedTuple):
     r"""Messages reshaped for the functional core, and the shape to restore."""
@@ -317,6 +319,44 @@ class LearnableAggregation(Aggregation, ABC):  # type: ignore[misc]
             out = super().__call__(x, index, ptr, *args, **options)
         return out
 
+    def _save_to_state_dict(
+        self, destination: dict[str, Any], prefix: str, keep_vars: bool
+    ) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        # Beside the version that PyTorch keeps there: no key that other modules do not know.
+        metadata = getattr(destination, "_metadata", {})
+        metadata.setdefault(prefix[:-1], {})[_MARK] = self._meaning()
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        saved = local_metadata.get(_MARK, self._meaning())  # earlier versions wrote no mark
+        if saved != self._meaning():
+            error_msgs.append(
+                f"'{prefix}raw' is {saved}, but this aggregator's is {self._meaning()}: build it "
+                f"as it was saved"
+            )
+            return
+        lists = missing_keys, unexpected_keys, error_msgs
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, *lists)
+
+    def _meaning(self) -> str:
+        r"""What the raw value stands for: the same number means another aggregator elsewhere."""
+        upper = "" if self.domain.upper is None else f", upper={self.domain.upper!r}"
+        given = f"reparam={self.domain.reparam!r}{upper}"
+        return f"the {self.domain.name} of {self._kind()} with {given}"
+
+    def _kind(self) -> str:
+        r"""The formula that the parameter belongs to."""
+        return type(self).__name__
+
     def maxness(self, x: Tensor, graph: Graph, edge_weight: Tensor | None = None) -> Tensor:
         r"""Where between mean and max it stands on its input; see :func:`meanmax.maxness`."""
         return maxness(self, x, graph, edge_weight=edge_weight)
@@ -481,6 +521,9 @@ class TiltedAggregation(LearnableAggregation):
             return functional.extended(x, graph, theta, weight, *options)
         plain = spec.kind, spec.form, spec.shift, self.sign, None, None
         return functional.tilted(x, graph, theta, weight, *plain)
+
+    def _kind(self) -> str:
+        return self.spec.kind
 
     def _family(self) -> dict[str, object]:
         r"""The options of the family that are in use."""

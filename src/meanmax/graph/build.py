@@ -289,7 +289,7 @@ def _ordered(structure: Structure, weight: Tensor | None) -> tuple[Structure, Te
 
 
 def build_from_csr(
-    rowptr: Any, col: Any, num_src: int | None, weight: Any
+    rowptr: Any, col: Any, num_src: int | None, weight: Any, *, copy: bool
 ) -> tuple[Structure, Tensor | None]:
     r"""Checks edges that are grouped by target already."""
     rowptr, col = as_index(rowptr, "rowptr"), as_index(col, "col")
@@ -299,11 +299,13 @@ def build_from_csr(
     num_dst = rowptr.numel() - 1
     num_src, _ = as_sizes(num_dst if num_src is None else num_src)
     checks.check_range(col, num_src, "source", "col")
-    weight = checks.as_weight(weight, col.numel(), col.device)
+    own = checks.as_weight(weight, col.numel(), col.device)
+    if copy and own is weight is not None:
+        own = weight.clone()
     dtype = index_dtype(num_src, num_dst, col.numel())
-    rowptr, col = rowptr.to(dtype).contiguous(), col.to(dtype).contiguous()
+    rowptr, col = (index.to(dtype, copy=copy).contiguous() for index in (rowptr, col))
     src_ptr, dst_ptr = _ranges(None, None, (num_src, num_dst), col.device)
-    return Structure(num_src, num_dst, rowptr, col, None, src_ptr, dst_ptr), weight
+    return Structure(num_src, num_dst, rowptr, col, None, src_ptr, dst_ptr), own
 
 
 def group_messages(index: Tensor, num_groups: int) -> Structure | None:
@@ -333,7 +335,7 @@ def group_sorted(ptr: Tensor, size: int) -> Structure:
     ptr = as_index(ptr, "ptr")
     checks.check_pointer(ptr, size, "rowptr")
     dtype = index_dtype(size, ptr.numel())
-    rowptr = ptr.to(dtype).contiguous()
+    rowptr = ptr.to(dtype, copy=True).contiguous()  # the caller's may change before backward
     colptr = torch.arange(size + 1, dtype=dtype, device=ptr.device)
     return _of_messages(rowptr, colptr[:-1], None, Csc(colptr, expand(rowptr), colptr[:-1]))
 
@@ -363,7 +365,7 @@ def _ranges(
 ) -> tuple[Tensor, Tensor]:
     r"""Returns :obj:`src_ptr` and :obj:`dst_ptr`."""
     if ptr is not None:
-        ptr = as_index(ptr, "ptr").to(device, torch.int64)
+        ptr = as_index(ptr, "ptr").to(device, torch.int64, copy=True)
         checks.check_pointer(ptr, sizes[0], "ptr")
         return ptr, ptr
     if batch is None:

@@ -212,8 +212,9 @@ class Graph:
         *,
         num_src: int | None = None,
         edge_weight: Tensor | None = None,
+        copy: bool = True,
     ) -> Graph:
-        r"""Builds a graph from edges that are grouped by target already, sharing their memory.
+        r"""Builds a graph from edges that are grouped by target already.
 
         Args:
             rowptr (Tensor): The first edge of each target, :obj:`[num_dst + 1]`.
@@ -222,8 +223,12 @@ class Graph:
                 targets. (default: :obj:`None`)
             edge_weight (Tensor, optional): The weight of each edge in this order.
                 (default: :obj:`None`)
+            copy (bool, optional): With :obj:`False` the graph shares the memory of what it is
+                given, where types allow it. That memory must then never change: kernels rely on
+                what was checked here, and entries that are changed afterwards can crash the
+                process. (default: :obj:`True`)
         """
-        return cls(*build_from_csr(rowptr, col, num_src, edge_weight))
+        return cls(*build_from_csr(rowptr, col, num_src, edge_weight, copy=copy))
 
     @classmethod
     def from_data(

@@ -69,7 +69,10 @@ class SparseFeatures:
         if value.numel() and not bool(torch.isfinite(value).all()):
             raise ValueError("sparse features must be finite: replace NaN and infinite entries")
         graph = Graph.from_csr(
-            torch.from_numpy(rows.indptr), torch.from_numpy(rows.indices), num_src=rows.shape[1]
+            torch.from_numpy(rows.indptr),
+            torch.from_numpy(rows.indices),
+            num_src=rows.shape[1],
+            copy=False,
         )
         return cls(graph, value)
 

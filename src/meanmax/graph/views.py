@@ -155,4 +155,5 @@ def _cut(graph: Graph, nodes: Tensor, rows: Tensor) -> Graph:
     rowptr = torch.zeros(len(nodes) + 1, dtype=torch.int64, device=graph.device)
     rowptr[place[rows] + 1] = graph.rowptr.diff()[rows].long()
     weight = None if graph.weight is None else graph.weight[edges]
-    return Graph.from_csr(rowptr.cumsum(0), place[graph.col[edges].long()], edge_weight=weight)
+    col = place[graph.col[edges].long()]
+    return Graph.from_csr(rowptr.cumsum(0), col, edge_weight=weight, copy=False)

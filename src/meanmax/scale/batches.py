@@ -107,7 +107,8 @@ class Batches:
         if self.cut == "blocks":
             return Clusters(x, edges, block_bounds(edges.rowptr, parts))
         pointer, column = (torch.from_numpy(np.array(a)) for a in (edges.rowptr, edges.col))
-        return Clusters.of(x, edges, assign_metis(Graph.from_csr(pointer, column), parts))
+        graph = Graph.from_csr(pointer, column, copy=False)
+        return Clusters.of(x, edges, assign_metis(graph, parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +148,8 @@ class Clusters:
         kept = local >= 0
         weight = None if rows.weight is None else torch.from_numpy(rows.weight[kept])
         pointer = torch.from_numpy(pointer_of(kept)[rows.pointer])
-        graph = Graph.from_csr(pointer, torch.from_numpy(local[kept]), edge_weight=weight)
+        column = torch.from_numpy(local[kept])
+        graph = Graph.from_csr(pointer, column, edge_weight=weight, copy=False)
         return graph, places
 
     @cached_property

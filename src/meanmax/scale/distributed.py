@@ -239,7 +239,8 @@ def distributed_graph(edges: CsrEdges, part_ptr: Array, job: Job) -> Distributed
     halo = Halo.agree(torch.from_numpy(wanted), tuple(np.diff(bounds).tolist()), job.group)
     weight = None if rows.weight is None else torch.from_numpy(rows.weight)
     csr = (torch.from_numpy(rows.pointer), torch.from_numpy(column))
-    graph = Graph.from_csr(*csr, num_src=last - first + len(borrowed), edge_weight=weight)
+    size = last - first + len(borrowed)
+    graph = Graph.from_csr(*csr, num_src=size, edge_weight=weight, copy=False)
     return DistributedGraph(graph, halo)
 
 

@@ -214,7 +214,8 @@ class RowBlocks:
         self._seen[sources] = False
         self._place[sources] = np.arange(len(sources), dtype=np.int32)
         col = torch.from_numpy(self._place[column])
-        return Graph.from_csr(rowptr, col, num_src=len(sources), edge_weight=weight), sources
+        size = len(sources)
+        return Graph.from_csr(rowptr, col, num_src=size, edge_weight=weight, copy=False), sources
 
     def _edges(
         self, first: int, last: int, normalize: Normalize | None, mode: LoopMode | None

@@ -79,7 +79,7 @@ class SparseRows:
     def _features(self, block: RowEdges) -> SparseFeatures:
         assert block.weight is not None
         pointer, column = torch.from_numpy(block.pointer), torch.from_numpy(block.column)
-        graph = Graph.from_csr(pointer, column, num_src=self.num_features)
+        graph = Graph.from_csr(pointer, column, num_src=self.num_features, copy=False)
         return SparseFeatures(graph, torch.from_numpy(block.weight))
 
 

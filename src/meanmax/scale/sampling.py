@@ -82,7 +82,7 @@ class NeighbourSampler:
         counts, column, weight = (np.concatenate(part) for part in zip(*hops, strict=True))
         csr = (torch.from_numpy(pointer_of(counts)), torch.from_numpy(self._place[column]))
         self._place[everyone] = -1
-        graph = Graph.from_csr(*csr, edge_weight=torch.from_numpy(weight))
+        graph = Graph.from_csr(*csr, edge_weight=torch.from_numpy(weight), copy=False)
         return SampledGraph(graph, everyone)
 
     def _hop(self, nodes: Array, count: int, seed: int) -> tuple[Array, Array, Array]:

@@ -263,7 +263,8 @@ def graph_samples(
         rowptr = graph.rowptr[first : end + 1]
         edges = slice(int(rowptr[0]), int(rowptr[-1]))
         weight = None if graph.weight is None else graph.weight[edges]
-        part = Graph.from_csr(rowptr - rowptr[0], graph.col[edges] - first, edge_weight=weight)
+        csr = rowptr - rowptr[0], graph.col[edges] - first
+        part = Graph.from_csr(*csr, edge_weight=weight, copy=False)
         inside = own == number
         target = replace(nodes, index=nodes.index[inside] - first, target=nodes.target[inside])
         structure = None if channels is None else fit_structure(part, channels)
@@ -284,7 +285,7 @@ def rows_of(x: Features, index: Tensor) -> Features:
     entries = edges_of(x.graph, index)
     count = (x.graph.rowptr[index + 1] - x.graph.rowptr[index]).long()
     rowptr = torch.cat([count.new_zeros(1), count.cumsum(0)])
-    graph = Graph.from_csr(rowptr, x.graph.col[entries], num_src=x.size(1))
+    graph = Graph.from_csr(rowptr, x.graph.col[entries], num_src=x.size(1), copy=False)
     return SparseFeatures(graph, x.value[entries])
 
 

@@ -69,7 +69,7 @@ def make_graphs(group: str, settings: BenchSettings) -> dict[str, Graph]:
         return {group: power_law_graph(nodes, edges, settings.seed)}
     seeds = range(settings.seed, settings.seed + NUM_GRAPHS // shrink)
     many = Graph.batch([power_law_graph(NODES_OF_ONE, EDGES_OF_ONE, seed) for seed in seeds])
-    one = Graph.from_csr(many.rowptr, many.col, edge_weight=many.weight)
+    one = Graph.from_csr(many.rowptr, many.col, edge_weight=many.weight, copy=False)
     return {ONE: one, MANY: many}
 
 

@@ -113,7 +113,7 @@ def _in_memory(path: str) -> tuple[Graph, Tensor]:
     pointer, source = (torch.from_numpy(array) for array in stored)
     x = folder.x.read(0, folder.num_nodes)
     assert isinstance(x, Tensor)
-    return Graph.from_csr(pointer, source), x
+    return Graph.from_csr(pointer, source, copy=False), x
 
 
 def _step(model: NodeModel, x: Tensor, graph: Graph) -> float:

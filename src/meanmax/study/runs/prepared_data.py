@@ -100,6 +100,6 @@ def _read(path: Path) -> tuple[Dataset, str]:
     x, data_hash = facts.pop("x"), facts.pop("data_hash")
     if not isinstance(x, torch.Tensor):
         rowptr, col, value, num_src = x
-        x = SparseFeatures(Graph.from_csr(rowptr, col, num_src=num_src), value)
+        x = SparseFeatures(Graph.from_csr(rowptr, col, num_src=num_src, copy=False), value)
     facts["class_names"] = tuple(facts["class_names"])
     return Dataset(**facts, x=x), data_hash
