@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from meanmax.graph import Graph
-from meanmax.graph.checks import not_a_graph
+from meanmax.graph.checks import check_floats, not_a_graph
 from meanmax.ops import AggregationSpec, neighbour_max, tilted_aggregate, weighted_sum
 from meanmax.ops.autograd import own_weight, row_totals, summed_weights, with_heads
 from meanmax.ops.library import Result, operation
@@ -481,9 +481,7 @@ def _as_features(x: Tensor, graph: Graph) -> tuple[Tensor, int, torch.dtype]:
     """
     if not isinstance(graph, Graph):
         raise not_a_graph(graph)
-    if not isinstance(x, Tensor) or not x.is_floating_point():
-        got = x.dtype if isinstance(x, Tensor) else type(x).__name__
-        raise ValueError(f"'x' must be a floating-point tensor (got {got})")
+    check_floats(x, "x")
     if not 1 <= x.dim() <= 3 or x.size(0) != graph.num_src:
         raise ValueError(
             f"'x' must be [num_src, channels] or [num_src, heads, channels] with "
@@ -509,9 +507,9 @@ def _as_parameter(
     channels), :obj:`[heads, channels]` for both.
     """
     name, lowest = PARAMETER[kind], LOWER_BOUND[kind]
-    theta = value if isinstance(value, Tensor) else _as_number(value, name)
+    theta = _as_number(value, name)
     if theta.dtype != like.dtype or theta.device != like.device:
-        theta = _as_number(theta, name).to(device=like.device, dtype=like.dtype)
+        theta = theta.to(device=like.device, dtype=like.dtype)
     if theta.numel() == 1:
         low = high = theta.item()
     else:
@@ -552,9 +550,7 @@ def _as_weight(weight: Tensor | None, graph: Graph, flat: Tensor, heads: int) ->
             low, high = torch.tensor(_own_range(graph), dtype=flat.dtype)
             _check_range(low, high, "graph.weight")
         return own_weight(graph, flat) if own.requires_grad else None
-    if not isinstance(weight, Tensor) or not weight.is_floating_point():
-        got = weight.dtype if isinstance(weight, Tensor) else type(weight).__name__
-        raise ValueError(f"'edge_weight' must be a floating-point tensor (got {got})")
+    check_floats(weight, "edge_weight")
     _check_heads(weight, graph, heads, "edge_weight")
     weight = weight.to(flat.dtype)
     if weight.numel():
@@ -596,6 +592,8 @@ def _as_origin(mu: float | Tensor, graph: Graph, like: Tensor) -> Tensor:
 
 def _as_number(value: object, name: str) -> Tensor:
     if isinstance(value, Tensor) and not value.is_complex() and value.dtype != torch.bool:
+        if value.is_floating_point():
+            check_floats(value, name)
         return value
     if isinstance(value, SupportsFloat) and not isinstance(value, bool | Tensor):
         return torch.tensor(float(value), dtype=torch.float64)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from meanmax import Graph, LpAggregation, functional
+from meanmax.nn import SAGEConv
 
 EDGES = torch.tensor([[0, 1, 2], [2, 2, 2]])
 GRAPH = Graph.from_edge_index(EDGES, 3)
@@ -49,3 +50,34 @@ def test_aggregator_refuses_what_is_no_tensor():
         LpAggregation()(torch.ones(3, 2), [0, 1, 1])
     with pytest.raises(ValueError, match=r"'x' must be a tensor \(got list\)"):
         LpAggregation()([1.0], torch.tensor([0]))
+
+
+LAYOUTS = {
+    "sparse_coo": torch.eye(3).to_sparse(),
+    "float8_e4m3fn": torch.ones(3, 3).to(torch.float8_e4m3fn),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("operation", ["softmax", "max"])
+def test_features_that_are_not_dense_floats(operation, layout):
+    x, rest = LAYOUTS[layout], (GRAPH, 1.0) if operation == "softmax" else (GRAPH,)
+    advice = "float16, bfloat16, float32 or float64" if "float8" in layout else "from_torch"
+    for call in (getattr(functional, operation), lambda x, *_: LpAggregation()(x, GRAPH)):
+        with pytest.raises(ValueError, match=rf"'x' must be .*got .*{layout}\)") as caught:
+            call(x, *rest)
+        assert advice in str(caught.value)
+    with pytest.raises(ValueError, match=f"'x' .*{layout}"):
+        SAGEConv(3, 2, aggr="softmax")(x, GRAPH)
+    with pytest.raises(ValueError, match=f"'edge_weight' must be .*{layout}"):
+        functional.sum(torch.ones(3, 2), GRAPH, edge_weight=x)
+    with pytest.raises(ValueError, match=f"'gamma' must be .*{layout}"):
+        functional.softmax(torch.ones(3, 3), GRAPH, x[0])
+
+
+def test_groups_that_no_machine_holds():
+    x, far = torch.ones(2, 2), torch.tensor([0, 2**40])
+    with pytest.raises(ValueError, match="asks for 1,099,511,627,777 groups"):
+        LpAggregation()(x, far)
+    with pytest.raises(ValueError, match="'dim_size' asks for 1,099,511,627,776 groups"):
+        LpAggregation()(x, torch.tensor([0, 1]), dim_size=2**40)

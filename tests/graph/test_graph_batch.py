@@ -5,6 +5,7 @@ from torch_geometric.data import Batch, Data
 from meanmax.graph import Graph
 
 EDGES = torch.tensor([[1, 0, 2, 3], [0, 1, 3, 2]])
+ONE = Graph.from_edge_index([[0], [1]])
 
 
 def test_batch_vector_gives_node_ranges():
@@ -69,3 +70,11 @@ def test_join_equals_pyg_batch():
     assert batch.dst_ptr.tolist() == joined.dst_ptr.tolist() == [0, 3, 7, 7]
     for name in ("rowptr", "col", "weight"):
         assert torch.equal(getattr(batch, name), getattr(joined, name)), name
+
+
+@pytest.mark.parametrize(
+    ("graphs", "got"), [([ONE, 1], "got int at 1"), (None, "got NoneType"), (ONE, "got Graph")]
+)
+def test_what_is_no_list_of_graphs(graphs, got):
+    with pytest.raises(TypeError, match=rf"'graphs' must .*meanmax.Graph \({got}\)"):
+        Graph.batch(graphs)

@@ -191,3 +191,21 @@ def test_metrics_and_weights_have_to_fit(rare):
     assert (
         quick(metric="macro_f1", epochs=2).fit(edges, x, labels, train, val).metric_ == "macro_f1"
     )
+
+
+@pytest.mark.parametrize("seed", [2**64, -(2**63) - 1, 10**30, 1.5, "1", None, True])
+def test_a_seed_that_no_generator_takes(wine, seed):
+    with pytest.raises(ValueError, match=r"'seed' must be a whole number from -2\*\*63 to 2\*\*64"):
+        quick(seed=seed).fit(*wine)
+
+
+@pytest.mark.parametrize("seed", [2**64 - 1, np.int64(3)])
+def test_large_seeds_and_those_of_numpy(wine, seed):
+    again = quick(seed=int(seed), epochs=1).fit(*wine)
+    assert_same_weights(quick(seed=seed, epochs=1).fit(*wine), again)
+
+
+def test_complex_features(wine):
+    graph, x, *rest = wine
+    with pytest.raises(ValueError, match=r"'x' must hold numbers \(got torch.complex64\)"):
+        quick().fit(graph, x + 0j, *rest)

@@ -18,7 +18,7 @@ from meanmax.aggr.maxness import maxness
 from meanmax.aggr.parameter import Domain, Per, Reparam, Start, shape_of, start_values
 from meanmax.graph import Graph
 from meanmax.graph.build import group_messages, group_sorted
-from meanmax.graph.checks import as_index
+from meanmax.graph.checks import as_index, check_count, check_floats
 from meanmax.graph.handles import lookup
 from meanmax.names import STORED_OPTION_NAMES
 from meanmax.ops.dropout import dropout
@@ -99,6 +99,7 @@ def group_graph(
             f"num_nodes), or gather messages x[edge_index[0]] and pass index=edge_index[1]"
         )
     index = as_index(index, "index")
+    check_count(0 if dim_size is None else dim_size, "dim_size", "groups")
     if index.dim() != 1 or index.numel() != size:
         raise ValueError(
             f"'index' must hold the group of each of {size} messages (got {list(index.shape)})"
@@ -107,6 +108,7 @@ def group_graph(
     if structure is not None:
         return Graph(structure)
     needed = int(index.max()) + 1 if size > 0 else 0
+    check_count(needed, "index", "groups")
     if dim_size is None:
         dim_size = needed
     elif dim_size < needed:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from meanmax import functional
 from meanmax.graph import Graph
+from meanmax.graph.checks import check_floats
 
 if TYPE_CHECKING:
     from meanmax.aggr.base import LearnableAggregation
@@ -55,6 +56,7 @@ def maxness(
         >>> maxness(SoftmaxAggregation(1.0), x, graph)
         tensor([0.5752,    nan])
     """
+    check_floats(x, "x")
     wide = x.double()
     edge_weight = _normalized(edge_weight, graph)
     # No hooks: one may ask for the maxness of what it sees.

@@ -44,6 +44,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 AGGR_NAMES = ("none", *AGGREGATORS, *PYG_BASELINES)
 POSITIVE = click.IntRange(min=1)
 NOT_NEGATIVE = click.IntRange(min=0)
+SEED = click.IntRange(0, 2**63 - 1)
 PATH = click.Path(path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -231,7 +232,7 @@ backbone = click.option(
 scheme = click.option(
     "--split", "scheme", metavar="SCHEME", help=f"{SCHEME_HELP} [default: what fits]"
 )
-split_seed = click.option("--split-seed", type=NOT_NEGATIVE, default=0, help="Seed of the split.")
+split_seed = click.option("--split-seed", type=SEED, default=0, help="Seed of the split.")
 splits = click.option("--splits", type=POSITIVE, default=10, help="Number of splits, from seed 0.")
 settings = settings_of(SETTINGS, SETTINGS_HELP, "default")
 backbones = click.option(

@@ -219,6 +219,7 @@ def find_sizes(
         num_src, num_dst = given.get_sparse_size()
         return num_src, num_dst
     size = max(int(edges.max()) + 1, 0) if edges.numel() > 0 else 0
+    checks.check_count(size, "edge_index")
     return size, size
 
 
@@ -377,6 +378,7 @@ def _ranges(
     for ids, size in zip(batch[same:], sizes[same:], strict=True):
         checks.check_batch(ids, size)
     num_graphs = max((int(ids[-1]) + 1 for ids in batch if ids.numel() > 0), default=0)
+    checks.check_count(num_graphs, "batch", "graphs")
     dst_ptr = pointer(batch[1].long(), num_graphs).to(device)
     src_ptr = dst_ptr if same else pointer(batch[0].long(), num_graphs).to(device)
     return src_ptr, dst_ptr

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+import os
+from functools import cache
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -13,6 +15,9 @@ from torch_geometric import EdgeIndex, Index
 Normalize: TypeAlias = Literal["sym", "row"]
 SelfLoops: TypeAlias = bool | Literal["add", "replace"]
 NumNodes: TypeAlias = int | tuple[int, int]
+
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+r"""What features and weights may be."""
 
 _SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
 _INTEGER = (*_SIGNED, torch.uint8, torch.uint16, torch.uint32, torch.uint64)
@@ -26,6 +31,42 @@ def not_a_graph(value: object) -> ValueError:
     )
 
 
+@cache
+def memory() -> int:
+    r"""Bytes of memory, 16 GiB if the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 34
+
+
+def check_count(count: int, name: str, what: str = "nodes") -> None:
+    r"""Raises if an index of this many nodes, 8 bytes each, takes more than half of the memory."""
+    if count > memory() // 16:
+        raise ValueError(
+            f"'{name}' asks for {count:,} {what}, and an index of as many takes more than half of "
+            f"this machine's memory: number them from 0 without gaps"
+        )
+
+
+def check_floats(value: object, name: str) -> None:
+    r"""Raises unless a value is a dense tensor of one of :obj:`FLOATS`."""
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        got = value.dtype if isinstance(value, Tensor) else type(value).__name__
+        raise ValueError(f"'{name}' must be a floating-point tensor (got {got})")
+    if value.dtype not in FLOATS:
+        raise ValueError(
+            f"'{name}' must be float16, bfloat16, float32 or float64 (got {value.dtype}): pass "
+            f"{name}.float()"
+        )
+    if value.layout != torch.strided or value.is_nested:
+        layout = "nested" if value.is_nested else value.layout
+        raise ValueError(
+            f"'{name}' must be a dense tensor (got layout {layout}): pass {name}.to_dense(); "
+            f"layers also take sparse features, as meanmax.SparseFeatures.from_torch({name})"
+        )
+
+
 def as_index(value: Any, name: str) -> Tensor:
     r"""Returns a dense tensor of signed integers from a tensor, an array or a (nested) list."""
     index: Tensor
@@ -37,13 +78,21 @@ def as_index(value: Any, name: str) -> Tensor:
         array = np.asarray(value)
         if array.size > 0 and array.dtype.kind not in "iu":
             raise ValueError(f"'{name}' must hold integers (got {array.dtype})")
+        _check_unsigned(array, name)
         # A copy where torch could not share the memory: read-only, byte-swapped, reversed.
         index = torch.from_numpy(np.require(array, np.int64, ["C", "W"]))
     if index.layout != torch.strided:
         raise ValueError(f"'{name}' must be a dense tensor of indices (got {index.layout})")
     if index.dtype not in _INTEGER:
         raise ValueError(f"'{name}' must hold integers (got {index.dtype})")
+    if index.dtype == torch.uint64:
+        _check_unsigned(index.numpy(force=True), name)
     return index if index.dtype in _SIGNED else index.long()
+
+
+def _check_unsigned(array: np.ndarray, name: str) -> None:
+    if array.dtype.kind == "u" and array.itemsize == 8 and array.size and array.max() >= 2**63:
+        raise ValueError(f"'{name}' holds {array.max()}, and indices are at most 2**63 - 1")
 
 
 def as_edge_index(value: Any) -> Tensor:
@@ -70,6 +119,7 @@ def as_sizes(num_nodes: Any) -> tuple[int, int]:
             "'num_nodes' must be a non-negative integer or a pair (num_src, num_dst) of them "
             f"(got {num_nodes!r})"
         )
+    check_count(max(num_src, num_dst), "num_nodes")
     return num_src, num_dst
 
 

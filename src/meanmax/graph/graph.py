@@ -313,6 +313,13 @@ class Graph:
             graphs (sequence of Graph): At least one; all have weights, with equally many heads,
                 or none has.
         """
+        if not isinstance(graphs, Sequence):
+            kind = type(graphs).__name__
+            raise TypeError(f"'graphs' must be a list of meanmax.Graph (got {kind})")
+        for place, graph in enumerate(graphs):
+            if not isinstance(graph, Graph):
+                kind = type(graph).__name__
+                raise TypeError(f"'graphs' must hold meanmax.Graph (got {kind} at {place})")
         if len(graphs) == 0:
             raise ValueError("a batch needs at least one graph (got none)")
         if not all(graph.is_local for graph in graphs):

@@ -18,6 +18,7 @@ from meanmax.aggr import AGGREGATIONS
 from meanmax.aggr.base import LearnableAggregation
 from meanmax.aggr.maxness import maxness
 from meanmax.graph import Graph, SparseFeatures
+from meanmax.graph.checks import check_floats
 from meanmax.names import LEARNED, STORED_OPTION_NAMES, aggregator_name
 from meanmax.nn.linear import Features, LazyParameters, Linear, as_dense
 from meanmax.ops.library import from_edge_index, traced
@@ -385,4 +386,6 @@ def check_kind(x: object, name: str = "x") -> Features:
         )
     if not x.dtype.is_floating_point:
         raise ValueError(f"'{name}' must be floating-point (got {x.dtype}): pass x.float()")
+    if isinstance(x, Tensor):
+        check_floats(x, name)
     return x

@@ -30,7 +30,7 @@ from meanmax.train.fit import fit as fit_model
 from meanmax.train.loop import SINGLE_PROCESS, Communicator, OnEpoch
 from meanmax.train.problem import Scaling
 from meanmax.train.schedule import History
-from meanmax.train.settings import AGGREGATOR, MODEL, SCHEDULE, Settings
+from meanmax.train.settings import AGGREGATOR, MODEL, SCHEDULE, Settings, check_seed
 
 
 @dataclass(eq=False, repr=False)
@@ -147,6 +147,7 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]
         """
         settings = self.settings()
         settings.make_schedule()  # its errors come first
+        check_seed(self.seed)
         train_mask, val_mask = given.train, given.val
         x = inputs.as_features(given.x)
         graph = inputs.as_graph(given.graph, x.size(0))

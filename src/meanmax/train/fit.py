@@ -30,7 +30,7 @@ from meanmax.train.problem import (
     rows_of,
 )
 from meanmax.train.schedule import History
-from meanmax.train.settings import Settings
+from meanmax.train.settings import Settings, check_seed
 
 BATCH_GRAPHS: dict[Level, int] = {"node": TrainingProblem.batch_graphs, "graph": 64}
 r"""Graphs per batch, by what has the labels, unless settings say otherwise."""
@@ -184,7 +184,7 @@ def fit(
     r"""Builds a model and trains it, by default in this process alone; see
     :func:`meanmax.train.train`. PyTorch's generator is left as it was.
     """
-    schedule = settings.make_schedule()
+    schedule, seed = settings.make_schedule(), check_seed(seed)
     sizes = (data.num_features, data.out_channels)
     while True:
         try:
@@ -194,7 +194,7 @@ def fit(
                     *sizes, num_nodes=data.num_nodes, graph=data.graph, level=data.level
                 )
                 if communicator.rank:  # the first continues as a single process would
-                    torch.manual_seed(seed + 7919 * communicator.rank)
+                    torch.manual_seed((seed + 7919 * communicator.rank) % 2**64)
                 args = (on_epoch, checkpoint, communicator)
                 return Fitted(model, train(model, data.problem, schedule, *args))
         except CheckpointError:

@@ -391,6 +391,8 @@ def as_features(x: Any) -> Features:
     else:
         try:
             found = x.detach() if isinstance(x, Tensor) else torch.from_numpy(np.array(x))
+            if found.is_complex() or found.is_quantized:
+                raise TypeError(f"got {found.dtype}")
             found = found.to(torch.get_default_dtype())
         except (TypeError, ValueError) as error:
             raise ValueError(f"'x' must hold numbers ({error})") from None

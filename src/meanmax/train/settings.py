@@ -3,6 +3,7 @@ r"""Settings of a model and its training, from a file, a stored row or a classif
 from __future__ import annotations
 
 import difflib
+import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
@@ -227,6 +228,17 @@ def check_name(name: str) -> None:
         raise SettingsError(
             f"there is no setting {name!r}: {hint}The settings are {', '.join(sorted(KINDS))}"
         )
+
+
+def check_seed(seed: Any) -> int:
+    r"""Raises a :class:`ValueError` unless PyTorch's generators take a seed."""
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        number = 2**64
+    if isinstance(seed, bool) or not -(2**63) <= number < 2**64:
+        raise ValueError(f"'seed' must be a whole number from -2**63 to 2**64 - 1 (got {seed!r})")
+    return number
 
 
 def _matters(name: str, backbone: str, aggr: str, found: Mapping[str, Any]) -> bool:

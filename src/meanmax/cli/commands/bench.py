@@ -333,7 +333,7 @@ def _size(graph: dict[str, Any]) -> str:
 )
 @click.option("--memory", type=float, default=1.0, help="GiB that the arrays of a block may take.")
 @click.option("--threads", type=options.POSITIVE, default=2, help="Threads to compute on.")
-@click.option("--seed", type=options.NOT_NEGATIVE, default=0, help="Seed of graph and weights.")
+@click.option("--seed", type=options.SEED, default=0, help="Seed of graph and weights.")
 @click.option(
     "--what",
     type=click.Choice(["inference", "training"]),

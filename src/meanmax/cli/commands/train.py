@@ -41,7 +41,7 @@ class Fanout(click.ParamType):  # type: ignore[type-arg]
 )
 @options.scheme
 @options.split_seed
-@click.option("--seed", type=options.NOT_NEGATIVE, default=0, help="Seed of weights and dropout.")
+@click.option("--seed", type=options.SEED, default=0, help="Seed of weights and dropout.")
 @metric_option_with(
     "Score to print, and to select the best epoch by. [default: accuracy, micro-F1 or R², and the "
     "epoch by the settings]"

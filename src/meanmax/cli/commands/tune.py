@@ -41,7 +41,7 @@ HOW_TO_READ = (
 @space_option
 @click.option("--splits", type=options.POSITIVE, default=3, help="Number of splits, from seed 0.")
 @options.scheme
-@click.option("--seed", type=options.NOT_NEGATIVE, default=0, help="Seed of the random draws.")
+@click.option("--seed", type=options.SEED, default=0, help="Seed of the random draws.")
 @options.overrides_with("Fix a setting in all trials instead of searching it; may be repeated.")
 @options.runs
 @click.option(

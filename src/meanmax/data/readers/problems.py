@@ -3,7 +3,6 @@ r"""Problems in a user's files: where they are, what they are and how to fix the
 from __future__ import annotations
 
 import gzip
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 
 from meanmax.data.files import DataError, Progress, reason_of, report
+from meanmax.graph.checks import memory
 
 SHOWN = 5
 LISTED = 20
@@ -155,10 +155,3 @@ class Diagnostics:
         printable = "".join(sign if sign.isprintable() else "?" for sign in message)
         self.problems.append(DataProblem(severity, self.file, line, printable, advice))
 
-
-def memory() -> int:
-    r"""Bytes of memory, 16 GiB if the system does not say."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 1 << 34
