@@ -53,6 +53,15 @@ def test_second_process_does_not_compile(folder):
     assert len(stored(folder)) == 1
 
 
+def test_what_is_found_again_does_not_load_the_compiler(folder):
+    """Half a second in every process, each worker of a DataLoader among them."""
+    run(folder)
+    probe = "\nassert 'numba.np.arraymath' not in sys.modules"
+    script = SCRIPT.format(folder=str(folder / "code")) + probe
+    environment = os.environ | {"MEANMAX_KERNEL_CACHE": str(folder / "cache")}
+    subprocess.run([sys.executable, "-B", "-c", script], env=environment, check=True)
+
+
 def test_changed_source_is_compiled_again(folder):
     run(folder)
     (folder / "code" / "doubled.py").write_text(SOURCE.format(factor=3))

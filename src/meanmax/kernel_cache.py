@@ -26,6 +26,7 @@ from typing import Any
 import numba
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 from numba.misc.appdirs import user_cache_dir
 
@@ -52,7 +53,9 @@ class DiskCache(_Cache):  # type: ignore[misc]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         r"""The compiled code for a signature, or :obj:`None`."""
-        target_context.refresh()
+        # Not refresh, half a second in every process: what it loads is needed to compile, which
+        # does it then, and not to run what is compiled.
+        rtsys.initialize(target_context)
         name = self._file_name(sig, target_context)
         for folder in folders() if self._digest else ():
             with suppress(OSError):
