@@ -94,7 +94,7 @@ def reproduce(
     table. It runs nothing, and prints the commands that fill what is missing.
     """
     if what == "study":
-        _refuse_without_effect(what)
+        _refuse_without_effect(what, no_run)
         return _study(read_rows(store), markdown, print_json)
     request = Reproduction(
         tables=TABLES.get(what, []),
@@ -106,7 +106,7 @@ def reproduce(
         store=store if store.is_dir() and store != Path(DEFAULT_STORE) else None,
         **planned,
     )
-    _refuse_without_effect(what)
+    _refuse_without_effect(what, no_run)
     if data and what != "all" and any(not request.sets(number) for number in request.tables):
         raise click.UsageError(f"{what} has no column for {', '.join(data)}: leave out --data")
     request = replace(request, tables=[n for n in request.tables if request.sets(n)])
@@ -151,14 +151,18 @@ def reproduce(
         click.echo(json.dumps(found, indent=1, allow_nan=False))
 
 
-def _refuse_without_effect(what: str) -> None:
+def _refuse_without_effect(what: str, no_run: bool) -> None:
     r"""Refuses options without effect: ablation and figures use the published settings."""
+    of_runs = ("jobs", "threads", "engine", "retry_failed", "artefacts")
+    if what in ("table1", "study"):
+        options.refuse(of_runs, f"on '{what}', which runs nothing")
+    if no_run:
+        options.refuse(of_runs, "with --no-run")
     fixed = ["settings_name", "pairs", "backbones", "aggrs", "scheme"]
     fixed += ["splits", "no_run"] if what == "table1" else []
     fixed += ["splits", "data", "figures"] if what == "study" else []
-    unused = options.given(*fixed) if what in ("ablation", "figures", "table1", "study") else []
-    if unused:
-        raise click.UsageError(f"{unused[0]} has no effect on '{what}': leave it out")
+    if what in ("ablation", "figures", "table1", "study"):
+        options.refuse(fixed, f"on '{what}'")
 
 
 def _tasks(request: Reproduction) -> list[Task]:
