@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[1]
 LIBRARY = (
     "names",
     "kernel_cache",
+    "unpacking",
     "graph",
     "ops",
     "functional",

@@ -6,7 +6,15 @@ import zipfile
 import numpy as np
 import pytest
 
-from meanmax.data.files import DataError, optional, read_npy, read_npz, read_zip
+from meanmax.data.files import (
+    DataError,
+    escaped,
+    optional,
+    read_npy,
+    read_npz,
+    read_zip,
+    unescaped,
+)
 
 from .mutate import only_clear_errors
 
@@ -107,3 +115,21 @@ def test_a_missing_extra_is_named():
         optional("absent.module", "reading X")
     with pytest.raises(ImportError, match=r"meanmax\[other\]"):
         optional("absent", "reading X", extra="other")
+
+
+@pytest.mark.parametrize("cell", ["=1+2", "+1-2", "-cmd|' /C calc'!A0", "@sum(1)", "=", "-", "'=1"])
+def test_a_formula_gets_an_apostrophe_and_comes_back(cell):
+    assert escaped(cell) == f"'{cell}"
+    assert unescaped(escaped(cell)) == cell
+
+
+@pytest.mark.parametrize(
+    "cell", ["-1.5", "+3", "-1e-7", "-.5", "", "a=b", "'a", "1-2", "'-1.5x"[2:]]
+)
+def test_numbers_and_other_texts_stay(cell):
+    assert escaped(cell) == unescaped(cell) == cell
+
+
+@pytest.mark.parametrize("cell", ["'-1.5", "''=1", "'", "'a", "''-1.5", "-1_000"])
+def test_what_has_apostrophes_already_comes_back(cell):
+    assert unescaped(escaped(cell)) == cell

@@ -135,6 +135,8 @@ def test_interrupted_training_ends_as_if_it_had_not_been(data, tmp_path, batches
         ({"kind": "cluster"}, "'kind' must be one of 'clusters', 'neighbours'"),
         ({"kind": "clusters", "parts": 0}, "'parts' must be a whole number"),
         ({"kind": "neighbours", "batch_size": 0}, "'batch_size' must be a whole number"),
+        ({"kind": "neighbours", "parts": 3}, "'parts' has no effect with kind='neighbours'"),
+        ({"kind": "clusters", "fanout": (3,)}, r"'fanout' has no effect .* \(got \(3,\)\): leave"),
     ],
 )
 def test_wrong_options(options, message):
@@ -147,6 +149,8 @@ def test_what_batches_cannot_do(data, tmp_path):
     source = Source.of_dataset(dataset, split)
     with pytest.raises(BatchingError, match="'fanout' has 1 hops, but the model has 2 layers"):
         fit_batches(classifier(), source, Batches("neighbours", fanout=(5,)))
+    with pytest.raises(BatchingError, match="'fanout' has 3 hops, but the model has 2 layers"):
+        fit_batches(classifier(), source, Batches("neighbours", fanout=(5, 5, 5)))
     with pytest.raises(BatchingError, match="needs the whole graph"):
         fit_batches(NodeClassifier("cat", "lp"), source, CLUSTERS)
     with pytest.raises(BatchingError, match="between 1 and all 6 parts"):

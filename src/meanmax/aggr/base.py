@@ -19,7 +19,7 @@ from meanmax.aggr.parameter import Domain, Per, Reparam, Start, shape_of, start_
 from meanmax.aggr.placement import watch_registrations
 from meanmax.graph import Graph
 from meanmax.graph.build import group_messages, group_sorted
-from meanmax.graph.checks import as_index, check_count, check_floats
+from meanmax.graph.checks import as_index, check_count
 from meanmax.graph.handles import lookup
 from meanmax.names import STORED_OPTION_NAMES
 from meanmax.ops.dropout import dropout

@@ -37,6 +37,7 @@ from meanmax.study.settings.settings import (
     parse_overrides,
 )
 from meanmax.study.store.store import DEFAULT_STORE, StoreError
+from meanmax.unpacking import VARIABLE, as_size
 
 F = TypeVar("F", bound=Callable[..., Any])
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -48,6 +49,33 @@ SEED = click.IntRange(0, 2**63 - 1)
 PATH = click.Path(path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+class Size(click.ParamType):  # type: ignore[type-arg]
+    r"""A number of bytes, such as 500M or 4G."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        r"""The bytes."""
+        try:
+            return as_size(value)
+        except ValueError:
+            self.fail(f"give a number of bytes, such as 500M or 4G (got {value!r}).", param)
+
+
+def _allow_unpacking(ctx: click.Context, param: click.Parameter, value: int | None) -> None:
+    r"""Sets the limit for this command and the processes that it starts."""
+    if value is None:
+        return
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = str(value)
+
+    @ctx.call_on_close
+    def restore() -> None:
+        del os.environ[VARIABLE]
+        if before is not None:
+            os.environ[VARIABLE] = before
 
 
 class Names(click.ParamType):  # type: ignore[type-arg]
@@ -190,6 +218,12 @@ SETTINGS_HELP = (
 SCHEME_HELP = f"How to split: {', '.join(SPLIT_SCHEMES)}."
 
 as_json = click.option("--json", "print_json", is_flag=True, help="Print JSON instead of a table.")
+raw = click.option(
+    "--raw",
+    is_flag=True,
+    help="Write texts in csv as they are. By default what a spreadsheet would run as a formula, "
+    "text that begins with =, +, - or @, gets an apostrophe in front.",
+)
 force = click.option("--force", is_flag=True, help="Overwrite the file of --out if it exists.")
 data_dir = click.option(
     "--data-dir",
@@ -197,7 +231,16 @@ data_dir = click.option(
     help="Folder to search first and to download to, before the folder that the variable "
     "MEANMAX_DATA names and your cache.",
 )
+unpacked = click.option(
+    "--max-unpacked",
+    type=Size(),
+    expose_value=False,
+    callback=_allow_unpacking,
+    help="Bytes that a compressed file may unpack to, such as 4G. [default: 64 times its size plus "
+    "256 MiB]",
+)
 own_graph = stack(
+    unpacked,
     click.option(
         "--directed", is_flag=True, help="Keep the direction of the edges of your own graph."
     ),
@@ -310,6 +353,19 @@ def given(*names: str) -> list[str]:
         if parameter.name in names
         and context.get_parameter_source(parameter.name) is click.core.ParameterSource.COMMANDLINE
     ]
+
+
+def refuse(names: Sequence[str], where: str) -> None:
+    r"""Raises a :class:`click.UsageError` if options among these parameters are on the command
+    line, which have no effect :obj:`where` they are given.
+    """
+    if useless := given(*names):
+        has = "has" if len(useless) == 1 else "have"
+        raise click.UsageError(f"{', '.join(useless)} {has} no effect {where}: leave it out")
+
+
+OWN_GRAPH = ("directed", "one_hot", "impute", "task")
+r"""The parameters of :obj:`own_graph`."""
 
 
 def words_of(*names: str) -> list[str]:

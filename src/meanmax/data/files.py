@@ -6,6 +6,7 @@ import importlib
 import io
 import math
 import os
+import re
 import secrets
 import zipfile
 from collections.abc import Callable, Iterator
@@ -16,12 +17,11 @@ from typing import Any, BinaryIO, TypeAlias
 import numpy as np
 from numpy.lib import format as npy
 
+from meanmax.unpacking import UnpackedError, check_members
+
 Progress: TypeAlias = Callable[[str, int, int | None], None]
 r"""Called as :obj:`progress(what, done, total)`, for example with a file name and bytes;
 :obj:`total` is :obj:`None` if unknown. The last call for an item has :obj:`done == total`."""
-
-MOST_BYTES = 1 << 30
-r"""The largest archive member that is unpacked: a small zip file can claim any size."""
 
 
 class DataError(ValueError):
@@ -60,6 +60,8 @@ def refusing(what: str, advice: str = "get the file again") -> Iterator[None]:
         yield
     except DataError:
         raise
+    except UnpackedError as error:
+        raise DataError(str(error)) from error
     except Exception as error:
         raise DataError(f"'{what}' cannot be read ({reason_of(error)}); {advice}") from error
 
@@ -76,14 +78,12 @@ def read_npz(content: bytes, keys: tuple[str, ...], what: str) -> dict[str, np.n
 
 
 def read_zip(content: bytes, members: tuple[str, ...], what: str) -> dict[str, bytes]:
-    r"""Reads the named members of a zip file, each at most :obj:`MOST_BYTES` long."""
+    r"""Reads the named members of a zip file, within the limit of :mod:`~meanmax.unpacking`."""
     with refusing(what), zipfile.ZipFile(io.BytesIO(content)) as archive:
         missing = sorted(set(members) - set(archive.namelist()))
         if missing:
             raise DataError(f"'{what}' lacks {', '.join(missing)}")
-        for name in members:  # zipfile reads no further than the claimed size
-            if archive.getinfo(name).file_size > MOST_BYTES:
-                raise DataError(f"'{what}' claims that {name} is larger than {MOST_BYTES:,} bytes")
+        check_members(map(archive.getinfo, members), len(content), what)
         return {name: archive.read(name) for name in members}
 
 
@@ -136,6 +136,30 @@ def atomic_write(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
     r"""Like :func:`replacing`, but yields the new file open for writing."""
     with replacing(path, durable=durable) as temporary, temporary.open("wb") as file:
         yield file
+
+
+_FORMULA = re.compile(r"'*[=+\-@]")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def escaped(cell: str) -> str:
+    r"""A text for csv that no spreadsheet runs as a formula: an apostrophe in front of what begins
+    with :obj:`=`, :obj:`+`, :obj:`-` or :obj:`@` and is no number.
+
+    Example:
+        >>> escaped("=1+2"), escaped("-1.5"), unescaped(escaped("@home"))
+        ("'=1+2", '-1.5', '@home')
+    """
+    return f"'{cell}" if _is_formula(cell) else cell
+
+
+def unescaped(cell: str) -> str:
+    r"""The text that :func:`escaped` was given."""
+    return cell[1:] if cell.startswith("'") and _is_formula(cell[1:]) else cell
+
+
+def _is_formula(cell: str) -> bool:
+    return _FORMULA.match(cell) is not None and _NUMBER.fullmatch(cell) is None
 
 
 def write_text(path: Path, text: str) -> None:

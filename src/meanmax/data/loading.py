@@ -27,6 +27,7 @@ from meanmax.data.files import DataError, Progress
 from meanmax.data.matrices import standardise, undirected
 from meanmax.data.readers import read_object, read_own
 from meanmax.data.readers.features import Impute, OneHot
+from meanmax.unpacking import max_unpacked as unpacking
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data, InMemoryDataset
@@ -49,6 +50,7 @@ def load(
     one_hot: OneHot = (),
     impute: Impute = None,
     task: str | None = None,
+    max_unpacked: int | str | None = None,
     progress: Progress | None = None,
 ) -> Dataset:
     r"""Loads a data set of the catalogue by its name, or your own graph, or graphs, by the path.
@@ -86,10 +88,25 @@ def load(
             :obj:`"regression"`, which makes whole numbers a target. If :obj:`None`, numbers that
             are not all whole are a target, and everything else names classes.
             (default: :obj:`None`)
+        max_unpacked (int or str, optional): The bytes that compressed files may unpack to, or a
+            text such as :obj:`"4G"`. (default: 64 times their size plus 256 MiB)
         progress (callable, optional): Called with a name, bytes done and bytes in total.
             (default: :obj:`None`)
     """
-    encoding: dict[str, Any] = {"one_hot": one_hot, "impute": impute, "task": task}
+    own: dict[str, Any] = {"directed": directed, "one_hot": one_hot, "impute": impute, "task": task}
+    with unpacking(max_unpacked):
+        return _load(name_or_path, data_dir, download, progress, **own)
+
+
+def _load(
+    name_or_path: Any,
+    data_dir: str | PathLike[str] | None,
+    download: bool,
+    progress: Progress | None,
+    *,
+    directed: bool,
+    **encoding: Any,
+) -> Dataset:
     if not isinstance(name_or_path, str | PathLike):
         return read_object(name_or_path, directed=directed, **encoding)
     name = os.fspath(name_or_path)
@@ -101,9 +118,9 @@ def load(
         return read_own(name_or_path, directed=directed, progress=progress, **encoding)
     if directed:
         raise DataError(f"'directed' is for graphs of your own; '{kind}' is undirected")
-    if task is not None:
+    if encoding["task"] is not None:
         raise DataError(f"'task' is for graphs of your own; that of '{kind}' is known")
-    if one_hot or impute is not None:
+    if encoding["one_hot"] or encoding["impute"] is not None:
         raise DataError(
             f"'one_hot' and 'impute' are for graphs of your own; '{kind}' has numbers only, and "
             f"all of them"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-import gzip
+import io
 import re
 from os import PathLike
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from scipy.sparse import issparse
 from torch_geometric.data import Batch, Data
 
 from meanmax.graph.build import EdgeList
+from meanmax.unpacking import UnpackedError, open_packed
 
 if TYPE_CHECKING:
     import networkx
@@ -95,6 +96,8 @@ def read_edge_list(path: str | PathLike[str]) -> EdgeList:
         return EdgeList(torch.empty(2, 0, dtype=torch.long))
     try:
         src, dst, *rest = _read_fast(file, layout)
+    except UnpackedError:
+        raise
     except (ValueError, OverflowError):  # pandas' ParserError is a ValueError
         src, dst, *rest = _read_line_by_line(file, layout)
     weight = torch.tensor(rest[0], dtype=torch.get_default_dtype()) if rest else None
@@ -102,9 +105,7 @@ def read_edge_list(path: str | PathLike[str]) -> EdgeList:
 
 
 def _open(file: Path) -> IO[str]:
-    if file.suffix == ".gz":
-        return gzip.open(file, "rt", encoding="utf-8-sig", errors="replace")
-    return file.open(encoding="utf-8-sig", errors="replace")
+    return io.TextIOWrapper(open_packed(file), encoding="utf-8-sig", errors="replace")
 
 
 def _fields(line: str) -> list[str]:
@@ -144,8 +145,17 @@ def _read_fast(file: Path, layout: _Layout) -> list[np.ndarray]:
         import pandas
     except ImportError:
         return _read_with_numpy(file, layout)
-    frame = pandas.read_csv(
-        file,
+    with open_packed(file) as stream:
+        frame = _parsed(pandas, stream, layout)
+    columns = [frame[i].to_numpy() for i in range(layout.columns)]
+    if np.isnan(columns[-1]).any():
+        raise ValueError("a missing weight reads as NaN: the slow reader finds its line")
+    return columns
+
+
+def _parsed(pandas: Any, stream: BinaryIO, layout: _Layout) -> Any:
+    return pandas.read_csv(
+        stream,
         sep="," if layout.comma else r"\s+",
         header=None,
         skiprows=layout.skip,
@@ -154,24 +164,24 @@ def _read_fast(file: Path, layout: _Layout) -> list[np.ndarray]:
         skipinitialspace=True,
         quoting=csv.QUOTE_NONE,
     )
-    columns = [frame[i].to_numpy() for i in range(layout.columns)]
-    if np.isnan(columns[-1]).any():
-        raise ValueError("a missing weight reads as NaN: the slow reader finds its line")
-    return columns
 
 
 def _read_with_numpy(file: Path, layout: _Layout) -> list[np.ndarray]:
     names: list[tuple[str, Any]] = [("src", np.int64), ("dst", np.int64), ("weight", np.float64)]
-    table = np.loadtxt(
-        file,
+    with _open(file) as lines:
+        table = _loaded(lines, names, layout)
+    return [np.ascontiguousarray(table[name]) for name, _ in names[: layout.columns]]
+
+
+def _loaded(lines: IO[str], names: list[tuple[str, Any]], layout: _Layout) -> Any:
+    return np.loadtxt(
+        lines,
         dtype=names[: layout.columns],
         comments=_COMMENTS,
         delimiter="," if layout.comma else None,
         skiprows=layout.skip,
         ndmin=1,
-        encoding="utf-8-sig",
     )
-    return [np.ascontiguousarray(table[name]) for name, _ in names[: layout.columns]]
 
 
 def _read_line_by_line(file: Path, layout: _Layout) -> list[np.ndarray]:

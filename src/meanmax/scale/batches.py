@@ -20,6 +20,10 @@ from meanmax.train import LabeledNodes, Sample, TrainingProblem
 Kind: TypeAlias = Literal["clusters", "neighbours"]
 CutMethod: TypeAlias = Literal["metis", "blocks"]
 PART_NODES, PARTS_PER_BATCH, FANOUT = 400, 20, 10
+_WITHOUT_EFFECT: dict[Kind, tuple[str, ...]] = {
+    "clusters": ("fanout", "batch_size"),
+    "neighbours": ("parts", "parts_per_batch", "cut"),
+}
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,12 @@ class Batches:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise BatchingError(f"'{name}' must be a whole number from 1 on (got {value!r})")
+        for name in _WITHOUT_EFFECT[self.kind]:
+            if getattr(self, name) != getattr(Batches, name):
+                raise BatchingError(
+                    f"'{name}' has no effect with kind={self.kind!r} (got "
+                    f"{getattr(self, name)!r}): leave it out"
+                )
 
     @property
     def key(self) -> str:
@@ -78,7 +88,7 @@ class Batches:
         draws = draws or Draws()
         if self.kind == "neighbours":
             fanout = self.fanout or (FANOUT,) * layers
-            if len(fanout) < layers:
+            if len(fanout) != layers:
                 raise BatchingError(
                     f"'fanout' has {len(fanout)} hops, but the model has {layers} layers: give one "
                     f"number for each layer"

@@ -25,6 +25,15 @@ from meanmax.train.problem import Scaling
 
 FORMAT = "meanmax.graph/1"
 FILE = "manifest.json"
+ARRAYS = {
+    **dict.fromkeys(("rowptr", "col", "x_rowptr", "x_col", "part_ptr"), ("i", (1,))),
+    **dict.fromkeys(("node", "train", "val", "test"), ("i", (1,))),
+    **dict.fromkeys(("weight", "x_value", "feature_mean", "feature_scale"), ("f", (1,))),
+    "x": ("f", (2,)),
+    "y": ("if", (1, 2)),
+    "ids": ("U", (1,)),
+}
+r"""What a folder may hold: the kinds of types and the numbers of dimensions of each array."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +100,30 @@ def read_manifest(folder: Path) -> Manifest:
             for name, one in given.pop("arrays").items()
         }
         given["class_names"] = tuple(given["class_names"])
-        return Manifest(**given, arrays=facts)
-    except (AttributeError, KeyError, TypeError) as error:
+        manifest = Manifest(**given, arrays=facts)
+        _check_manifest(manifest)
+        return manifest
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FolderError(f"{path} is damaged ({error}): write the folder again") from error
+
+
+def _check_manifest(manifest: Manifest) -> None:
+    r"""Raises a :class:`ValueError` if an entry is of another kind than it should be."""
+    for name in ("num_nodes", "num_edges", "num_features"):
+        count = getattr(manifest, name)
+        if type(count) is not int or count < 0:
+            raise ValueError(f"{name} is {count!r}, not a count")
+    kinds = {"name": str, "multilabel": bool, "about": dict}
+    if wrong := [name for name, kind in kinds.items() if type(getattr(manifest, name)) is not kind]:
+        raise ValueError(f"{wrong[0]} is {getattr(manifest, wrong[0])!r}")
+    if not all(isinstance(name, str) for name in manifest.class_names):
+        raise ValueError("the names of classes are not text")
+    for name, facts in manifest.arrays.items():
+        if name not in ARRAYS:
+            raise ValueError(f"there is no array {name!r} in this format")
+        kind, dims = ARRAYS[name]
+        if np.dtype(facts.dtype).kind not in kind or len(facts.shape) not in dims:
+            raise ValueError(f"{name} cannot be {facts.dtype} {list(facts.shape)}")
 
 
 def checksum(path: Path) -> str:
@@ -250,6 +280,12 @@ def open_folder(path: str | PathLike[str], *, verify: bool = False) -> GraphFold
 def _check_sizes(folder: GraphFolder) -> None:
     nodes, edges = folder.num_nodes, folder.manifest.num_edges
     rows, channels = folder.x.shape
+    classes = len(folder.manifest.class_names)
+    for name in ("rowptr", "x_rowptr", "part_ptr"):
+        if name in folder.arrays and not _rises(folder.arrays[name]):
+            raise FolderError(
+                f"{folder.path / name}.npy does not rise from 0: write the folder again"
+            )
     found = {
         "rowptr": (len(folder.arrays["rowptr"]), nodes + 1),
         "col": (len(folder.arrays["col"]), edges),
@@ -257,7 +293,23 @@ def _check_sizes(folder: GraphFolder) -> None:
         "y": (len(folder.y), nodes),
         "x": (rows, nodes),
         "features": (channels, folder.manifest.num_features),
+        "y has several labels": (folder.y.ndim == 2, folder.manifest.multilabel),
+        "classes": (max(classes, _classes(folder.y)), classes),
     }
+    if "x" not in folder.arrays:
+        stored = len(folder.arrays["x_value"])
+        found["x_col"] = (len(folder.arrays["x_col"]), stored)
+        found["the last entry of x_rowptr"] = (int(folder.arrays["x_rowptr"][-1]), stored)
+    for name in ("ids", "node"):
+        if name in folder.arrays:
+            found[name] = (len(folder.arrays[name]), nodes)
+    for name in ("feature_mean", "feature_scale"):
+        if name in folder.arrays:
+            found[name] = (len(folder.arrays[name]), channels)
+    for name in ROLES:
+        if len(own := folder.arrays.get(name, ())):
+            inside = 0 <= own.min() and own.max() < nodes
+            found[f"'{name} names nodes of the graph'"] = (inside, True)
     if "weight" in folder.arrays:
         found["weight"] = (len(folder.arrays["weight"]), edges)
     if folder.part_ptr is not None:
@@ -267,6 +319,22 @@ def _check_sizes(folder: GraphFolder) -> None:
             raise FolderError(
                 f"{folder.path}: {what} is {got}, but should be {wanted}: write the folder again"
             )
+
+
+def _rises(pointer: Array) -> bool:
+    r"""Whether a pointer begins with 0 and never falls; compiled code relies on it."""
+    if not len(pointer) or pointer[0] != 0:
+        return False
+    ranges = row_ranges(len(pointer), 8, PASS_BYTES)
+    parts = (np.asarray(pointer[first : last + 1]) for first, last in ranges)
+    return all(bool((part[1:] >= part[:-1]).all()) for part in parts)
+
+
+def _classes(y: Array) -> int:
+    r"""How many classes, or labels, there are at least."""
+    if y.ndim == 2:
+        return int(y.shape[1])
+    return int(y.max()) + 1 if y.size and y.dtype.kind == "i" else 0
 
 
 class FolderWriter:

@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
-from meanmax.data.files import atomic_write
+from meanmax.data.files import atomic_write, read_npy
+from meanmax.unpacking import check_members
 
 FORMAT = "meanmax.checkpoint/1"
 
@@ -62,7 +64,12 @@ class Checkpoint:
     def read(self) -> dict[str, Any] | None:
         r"""The last state, or :obj:`None` if there is none. Nothing in the file is executed."""
         try:
-            state = torch.load(self.path, weights_only=True)
+            with self.path.open("rb") as file:
+                if zipfile.is_zipfile(file):  # torch writes no other, but reads compressed ones
+                    with zipfile.ZipFile(file) as archive:
+                        size = self.path.stat().st_size
+                        check_members(archive.infolist(), size, self.path)
+            state = torch.load(self.path, weights_only=True, map_location="cpu")
         except FileNotFoundError:
             return None
         except Exception as error:  # torch raises many kinds for a damaged file
@@ -122,23 +129,59 @@ def read_archive(
     """
     try:
         with zipfile.ZipFile(path) as archive:
+            files = [FACTS, *(name for name in archive.namelist() if _is_wanted(name, wanted))]
+            check_members(map(archive.getinfo, files), path.stat().st_size, path)
             facts = json.loads(archive.read(FACTS))
             formats = (expected,) if isinstance(expected, str) else expected
             if facts.get("format") not in formats:
                 listed = " or ".join(map(repr, formats))
                 raise ValueError(f"its format is {facts.get('format')!r}, not {listed}")
             arrays = {}
-            for file in archive.namelist():
-                name = file.removesuffix(".npy")
-                if name != file and wanted(name):
-                    with archive.open(file) as entry:
-                        array = np.lib.format.read_array(entry, allow_pickle=False)
-                    arrays[name] = torch.from_numpy(array)
+            for file in files[1:]:
+                array = read_npy(archive.read(file), file)
+                arrays[file.removesuffix(".npy")] = torch.from_numpy(np.array(array))
             return facts, arrays
     except FileNotFoundError:
         raise
     except _DAMAGE as error:
         raise ValueError(f"{path} was not saved by meanmax, or is damaged ({error})") from error
+
+
+class Allocations(TorchFunctionMode):
+    r"""Inside of it new tensors have at most so many elements in all, or a :class:`ValueError` is
+    raised before memory is taken: what is built from the facts of a file cannot be much larger
+    than the arrays in it.
+
+    Args:
+        most (int): The number of elements.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.left = most
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        r"""Counts the elements on the meta device first."""
+        kwargs = kwargs or {}
+        if func in _FACTORIES:
+            sized = {name: value for name, value in kwargs.items() if name != "generator"}
+            self.left -= func(*args, **{**sized, "device": "meta"}).numel()
+            if self.left < 0:
+                raise ValueError("it declares a model that is larger than the arrays it holds")
+        return func(*args, **kwargs)
+
+
+_FACTORIES = {
+    *(torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn, torch.eye),
+    *(torch.arange, torch.linspace, torch.Tensor.new_zeros, torch.Tensor.new_empty),
+    *(torch.Tensor.new_ones, torch.Tensor.new_full),
+}
+
+
+def _is_wanted(file: str, wanted: Callable[[str], bool]) -> bool:
+    return file.endswith(".npy") and wanted(file.removesuffix(".npy"))
 
 
 def _plain(value: object) -> object:

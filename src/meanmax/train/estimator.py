@@ -24,13 +24,16 @@ from meanmax.nn import Trainable, build_model
 from meanmax.nn.linear import Features
 from meanmax.nn.registry import LAYER_OPTIONS
 from meanmax.train import inputs
-from meanmax.train.checkpoint import Checkpoint, read_archive, write_archive
+from meanmax.train.checkpoint import Allocations, Checkpoint, read_archive, write_archive
 from meanmax.train.fit import BATCH_GRAPHS, GraphData, TrainingData
 from meanmax.train.fit import fit as fit_model
 from meanmax.train.loop import SINGLE_PROCESS, Communicator, OnEpoch
 from meanmax.train.problem import Scaling
 from meanmax.train.schedule import History
 from meanmax.train.settings import AGGREGATOR, MODEL, SCHEDULE, Settings, check_seed
+
+_SIZES = ("hidden", "heads", "out_heads", "n_features_in", "num_nodes")
+_SLACK = 1 << 20  # elements that a model may have beside those in its file
 
 
 @dataclass(eq=False, repr=False)
@@ -290,12 +293,31 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.scaling_ = Scaling(facts["sparse"], arrays["mean"], arrays["scale"])
         pair = Graph.from_edge_index([[0, 1], [1, 0]])  # the true degrees are in the state
         sizes = (self.n_features_in_, out_channels)
-        model = self.settings().build_model(
-            *sizes, num_nodes=self.num_nodes_, graph=pair, level=self.level
-        )
         named = [(name.split("/", 1), value) for name, value in arrays.items()]
-        model.load_state_dict({name[1]: value for name, value in named if name[0] == "model"})
+        state = {name[1]: value for name, value in named if name[0] == "model"}
+        elements = _SLACK + sum(value.numel() for value in state.values())
+        self._check_declared(elements, max(len(state), 16))
+        with Allocations(4 * elements):
+            model = self.settings().build_model(
+                *sizes, num_nodes=self.num_nodes_, graph=pair, level=self.level
+            )
+        model.load_state_dict(state)
         self.model_ = model.eval()
+
+    def _check_declared(self, elements: int, arrays: int) -> None:
+        r"""Raises a :class:`ValueError` if a file declares more than its arrays can hold: each
+        channel or node has an element, each layer an array.
+        """
+        settings = self.settings()
+        declared = {**vars(settings), **settings.extra}
+        declared |= {"n_features_in": self.n_features_in_, "num_nodes": self.num_nodes_}
+        for name, size in declared.items():
+            most = arrays if name == "layers" else elements
+            if name in (*_SIZES, "layers") and isinstance(size, int | float) and size > most:
+                raise ValueError(
+                    f"it declares {name}={size!r}, but its arrays hold {elements - _SLACK:,} "
+                    f"numbers in all"
+                )
 
     @abstractmethod
     def _keep_target(self, data: TrainingData) -> None:

@@ -136,3 +136,10 @@ def assert_message(result, *parts):
     assert "Traceback" not in result.output
     text = " ".join(result.stderr.split())
     assert all(part in text for part in parts), text
+
+
+@pytest.mark.parametrize(
+    "words", [("--max-edges", "9"), ("--layers", "--nodes", "9"), ("--small", "--cold")]
+)
+def test_options_without_effect(words):
+    assert_message(invoke("bench", *words), "has no effect", "leave it out")

@@ -280,3 +280,9 @@ def test_fetch_of_a_collection_says_where_it_is(tmp_path):
     rows = json.loads(invoke("list", "--json", "--data-dir", tmp_path).stdout)
     on_disk = {row["name"]: row["on_disk"] for row in rows}
     assert on_disk["mutag"] and on_disk["digits-graphs"] and not on_disk["nci1"]
+
+
+def test_pack_without_parts_has_no_cut(folder, tmp_path):
+    result = invoke("pack", folder, tmp_path / "packed", "--cut", "blocks")
+    assert result.exit_code == 2 and "--cut has no effect without --parts" in result.stderr
+    assert not (tmp_path / "packed").exists()

@@ -118,3 +118,8 @@ def test_wrong_words_are_refused(words, message):
     result = run(*words)
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+def test_dots_per_inch_of_a_vector_format():
+    result = run("losses", "--format", "svg", "--dpi", 300)
+    assert result.exit_code == 2 and "--dpi has no effect without --format png" in result.stderr

@@ -300,3 +300,58 @@ def test_a_rare_class_is_scored_by_its_rank(tmp_path):
     assert f"ROC AUC {area:.2f} % on 80 labelled nodes" in result.stdout
     usual = invoke("train", *data, "--out", model, "--force", *QUICK, "--metric", "accuracy")
     assert "metric:" not in usual.stderr and "accuracy on test nodes" in usual.stdout
+
+
+AWKWARD = ["=1+2", "+a", "-b", "@c", "-1.5", "'=d", "plain", "+7"]
+
+
+def test_formulas_are_escaped_and_our_own_csv_is_read_back(tmp_path):
+    folder, out = tmp_path / "awkward", tmp_path / "found.csv"
+    folder.mkdir()
+    cells = [f"{name},{node % 2},{'=x' if node % 2 else '-y'}" for node, name in enumerate(AWKWARD)]
+    (folder / "nodes.csv").write_text("\n".join(["id,f,label", *cells]) + "\n")
+    edges = [f"{a},{b}" for a, b in zip(AWKWARD, AWKWARD[1:], strict=False)]
+    (folder / "edges.csv").write_text("\n".join(["source,target", *edges]) + "\n")
+    model = tmp_path / "model.zip"
+    made = invoke("train", "--data", folder, "--split", "random", "--out", model, *QUICK)
+    assert made.exit_code == 0, made.output
+
+    ids = load(folder).node_ids.tolist()  # the apostrophe of '=d is read as ours
+    result = invoke("predict", model, "--data", folder, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert [row["id"] for row in rows(out)] == [
+        "'=1+2",
+        "'+a",
+        "'-b",
+        "'@c",
+        "-1.5",
+        "'=d",
+        "plain",
+        "+7",
+    ]
+    assert {row["label"] for row in rows(out)} <= {"'=x", "'-y"}
+    (folder / "nodes.csv").write_text(out.read_text().replace("probability", "f"))
+    again = load(folder)
+    assert again.node_ids.tolist() == ids == [*AWKWARD[:5], "=d", *AWKWARD[6:]]
+    assert set(again.class_names) <= {"=x", "-y"}
+
+    result = invoke("predict", model, "--data", folder, "--out", out, "--raw", "--force")
+    assert result.exit_code == 0, result.output
+    assert [row["id"] for row in rows(out)] == ids
+    table = ("--data", folder, "--out", tmp_path / "found.parquet", "--raw")
+    assert_message(
+        invoke("predict", model, *table), "--raw has no effect on a file that is not csv"
+    )
+
+
+def test_options_of_columns_that_the_model_has_settled(tmp_path):
+    folder = write_colours(tmp_path / "colours", [KINDS[node % 3] for node in range(30)])
+    model = tmp_path / "model.zip"
+    made = invoke(
+        "train", "--data", folder, "--one-hot", "colour", "--impute", "mean", "--out", model, *QUICK
+    )
+    assert made.exit_code == 0, made.output
+    asked = ("--data", folder, "--out", tmp_path / "found.csv", "--impute", "zero")
+    assert_message(
+        invoke("predict", model, *asked), "--impute has no effect on a model that encodes"
+    )

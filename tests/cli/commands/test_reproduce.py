@@ -160,3 +160,15 @@ def test_unknown_names_are_refused(tmp_path, words, message):
     result = run(*words, "--store", tmp_path)
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("table2", "--no-run", "--jobs", 2), ("study", "--retry-failed"), ("table1", "--threads", 2)],
+)
+def test_options_of_runs_where_nothing_is_run(words):
+    result = run(*words)
+    assert (
+        result.exit_code == 2
+        and f"{words[-2 if words[-1] == 2 else -1]} has no effect" in result.stderr
+    )

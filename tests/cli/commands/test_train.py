@@ -217,3 +217,36 @@ def test_killed_and_resumed_is_bit_for_bit_the_same(tmp_path):
     assert killed.history_.val_loss == whole.history_.val_loss
     assert killed.history_.learned == whole.history_.learned
     assert not state.exists()
+
+
+FOLDER = "{folder}"
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--parts", 3), "--parts has no effect without --batches clusters: leave it out"),
+        (("--parts-per-batch", 3), "--parts-per-batch has no effect without --batches clusters"),
+        (("--fanout", 3), "--fanout has no effect without --batches neighbours"),
+        (("--batch-size", 9, "--fanout", "3,3"), "--fanout, --batch-size have no effect without"),
+        (("--batches", "clusters", "--fanout", "3,3"), "--fanout has no effect without"),
+        (("--batches", "neighbours", "--parts", 3), "--parts has no effect without"),
+        (("--cut", "blocks"), "--cut has no effect without --distributed or --batches clusters"),
+        (
+            ("--batches", "neighbours", "--fanout", "3,3,3"),
+            "has 3 hops, but the model has 2 layers",
+        ),
+        (("--data", FOLDER, "--split-seed", 1), "--split-seed has no effect on a graph folder"),
+        (("--data", FOLDER, "--directed"), "--directed has no effect on a graph folder"),
+        (("--data", FOLDER, "--cut", "metis"), "--cut has no effect on a graph folder that is cut"),
+    ],
+)
+def test_options_without_effect_are_refused(args, message, tmp_path):
+    if FOLDER in args:
+        folder = tmp_path / "packed"
+        packed = ("data", "pack", "wine", str(folder), "--parts", "2", "--cut", "blocks")
+        assert CliRunner().invoke(main, packed).exit_code == 0
+        args = tuple(folder if arg == FOLDER else arg for arg in args)
+    source = () if "--data" in args else ("--data", "karate")
+    assert_message(invoke(*source, *args, *QUICK, "--out", tmp_path / "m.zip"), message)
+    assert not (tmp_path / "m.zip").exists()

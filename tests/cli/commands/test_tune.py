@@ -122,3 +122,8 @@ def test_a_method_that_never_ends_well_is_an_error(tmp_path):
     assert result.exit_code == 1
     assert "no trial of gcn+none succeeded" in result.stderr
     assert {row.status for row in Store(tmp_path).rows()} == {"diverged"}
+
+
+def test_force_without_a_file():
+    result = run(*QUICK, "--force")
+    assert result.exit_code == 2 and "--force has no effect without --out" in result.stderr

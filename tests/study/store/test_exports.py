@@ -240,3 +240,11 @@ def test_all_or_nothing(source, store, tmp_path, monkeypatch):
     assert [one.finished for one in store.rows()] == ["here"]
     kept = [file.name for file in (store.folder / "artefacts").rglob("*") if file.is_file()]
     assert kept == [f"{row(1).key}.zip"]
+
+
+def test_formulas_in_csv_are_escaped_unless_raw(tmp_path):
+    rows = [failed(3, error="=cmd()"), row(1, data="-1.5", backbone="@x")]
+    for raw, cells in ((False, {"'=cmd()", "'@x", "-1.5"}), (True, {"=cmd()", "@x", "-1.5"})):
+        export_rows(rows, tmp_path / "rows.csv", raw=raw)
+        table = pandas.read_csv(tmp_path / "rows.csv", dtype=str, keep_default_na=False)
+        assert cells <= set(table.to_numpy().ravel())

@@ -114,6 +114,15 @@ def bench(
     """
     if layers + cases + small > 1:
         raise click.UsageError("--layers, --cases and --small are benches of their own; choose one")
+    generated = ("nodes", "edges", "sweep", "max_edges", "data_dir")
+    if layers:
+        options.refuse((*generated, "channels", "dtype", "cold"), "with --layers")
+    elif cases:
+        options.refuse((*generated, "threads", "measure_memory"), "with --cases")
+    elif small:
+        options.refuse((*generated, "threads", "measure_memory", "cold"), "with --small")
+    elif not settings["sweep"]:
+        options.refuse(("max_edges",), "without --sweep")
     from meanmax.study.bench.aggregators import run_bench
     from meanmax.study.bench.cases import run_cases
     from meanmax.study.bench.graphs import GraphError

@@ -173,6 +173,8 @@ def pack(
     `meanmax train --data FOLDER` then trains in clusters, and `meanmax predict` computes layer by
     layer, with bounded memory.
     """
+    if parts is None:
+        options.refuse(("cut",), "without --parts")
     from meanmax.data import make_split
     from meanmax.data.splits import default_scheme
     from meanmax.scale import write_folder

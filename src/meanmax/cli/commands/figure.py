@@ -74,6 +74,8 @@ def figure(
     Nothing is run: if runs are missing, the command that makes them is printed. 'all' draws every
     figure that the stored runs allow.
     """
+    if "png" not in formats:
+        options.refuse(("dpi",), "without --format png")
     if listed:
         headings, rows = ["figure", "shows"], [[name, kind.what] for name, kind in FIGURES.items()]
         print_out(Grid("", headings, rows, left=headings))

@@ -42,11 +42,12 @@ SUFFIXES = (".csv", ".parquet")
     required=True,
 )
 @click.option("--all", "every_class", is_flag=True, help="Write the probability of every class.")
+@options.raw
 @options.force
 @options.data_dir
 @options.own_graph
 def predict(
-    model: Path, source: str, out: Path, every_class: bool, force: bool, **place: Any
+    model: Path, source: str, out: Path, every_class: bool, raw: bool, force: bool, **place: Any
 ) -> None:
     r"""Predict the classes of all nodes or graphs, or their numbers, with a MODEL that
     'meanmax train' has saved.
@@ -54,8 +55,8 @@ def predict(
     Nothing in the model file is executed. The table has a row for each node or graph: its id, the
     name of its class and the probability; for several labels 0 or 1 and the probability of each;
     for a regression target the prediction. If there are labels, the score on them is printed.
-    Columns are encoded and missing values are filled as in training, whatever --one-hot and
-    --impute say.
+    Columns are encoded and missing values are filled as in training; --one-hot and --impute are for
+    models that were saved without that.
     """
     from meanmax.scale import is_graph_folder, open_folder, predict_folder
     from meanmax.scale.inference import without_graph
@@ -63,9 +64,15 @@ def predict(
     from meanmax.train.regressor import Regressor
 
     options.check_output(out, overwrite=force, suffixes=SUFFIXES)
+    if out.suffix.lower() != ".csv":
+        options.refuse(("raw",), "on a file that is not csv")
     with options.clear_errors():
         with options.clear_errors(ValueError):
             loaded = load_model(model)
+        if "encoding" in loaded.about_:
+            options.refuse(("one_hot", "impute"), "on a model that encodes columns as in training")
+        if is_graph_folder(source):
+            options.refuse(options.OWN_GRAPH, "on a graph folder")
         if isinstance(loaded, Regressor) and every_class:
             raise click.UsageError(f"--all writes classes, but {model} predicts numbers")
         try:
@@ -92,7 +99,7 @@ def predict(
             columns = {"id": _ids(dataset), "prediction": found}
         else:
             columns = prediction_columns(loaded, dataset, found, every_class=every_class)
-        write_predictions(out, columns)
+        write_predictions(out, columns, raw=raw)
     click.echo(f"{count(dataset.num_items, dataset.level)} in {out}")
     for line in _score_lines(loaded, dataset, found, known):
         click.echo(line)
@@ -153,12 +160,13 @@ def _ids(dataset: Dataset) -> np.ndarray:
     return np.asarray(ids)
 
 
-def write_predictions(path: Path, columns: dict[str, np.ndarray]) -> None:
+def write_predictions(path: Path, columns: dict[str, np.ndarray], *, raw: bool = False) -> None:
     r"""Writes columns by name, completely or not at all, to a file that ends with one of
     :obj:`SUFFIXES`. Numbers have six digits in csv; in parquet probabilities are float32, and
-    predicted numbers float64.
+    predicted numbers float64. Unless :obj:`raw`, texts in csv are escaped; see
+    :func:`meanmax.data.files.escaped`.
     """
-    from meanmax.data.files import atomic_write
+    from meanmax.data.files import atomic_write, escaped
 
     with atomic_write(path) as file:
         if path.suffix.lower() == ".parquet":
@@ -171,8 +179,14 @@ def write_predictions(path: Path, columns: dict[str, np.ndarray]) -> None:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(columns)
+
+        def shown(cell: Any) -> Any:
+            if isinstance(cell, str):
+                return cell if raw else escaped(cell)
+            return f"{cell:.6g}" if isinstance(cell, float) else cell
+
         for row in zip(*(column.tolist() for column in columns.values()), strict=True):
-            writer.writerow(f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row)
+            writer.writerow(map(shown, row))
         text.detach()  # atomic_write closes it
 
 

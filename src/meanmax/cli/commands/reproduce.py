@@ -98,7 +98,7 @@ def reproduce(
     learned aggregator differs from its baseline, and what predicts it. It runs nothing, and prints
     the commands that fill what is missing.
     """
-    _refuse_without_effect(what)
+    _refuse_without_effect(what, no_run)
     if what == "study":
         with options.clear_errors():
             return show_study(store, markdown, print_json, page)
@@ -157,20 +157,23 @@ def reproduce(
         click.echo(json.dumps(found, indent=1, allow_nan=False))
 
 
-def _refuse_without_effect(what: str) -> None:
+def _refuse_without_effect(what: str, no_run: bool) -> None:
     r"""Refuses options without effect: ablation and figures use the published settings, and the
     study the rows that there are.
     """
+    of_runs = ("jobs", "threads", "engine", "retry_failed", "artefacts")
+    if what in ("table1", "study"):
+        options.refuse(of_runs, f"on '{what}', which runs nothing")
+    if no_run:
+        options.refuse(of_runs, "with --no-run")
     fixed = ["settings_name", "pairs", "backbones", "aggrs", "scheme"]
     without = {
         "ablation": fixed,
         "figures": fixed,
         "table1": [*fixed, "splits", "no_run"],
-        "study": [*fixed, "splits", "data", "data_dir", "figures", "jobs", "threads", "engine"],
+        "study": [*fixed, "splits", "data", "data_dir", "figures"],
     }
-    useless = [*without.get(what, []), *([] if what == "study" else ["page"])]
-    if unused := options.given(*useless):
-        raise click.UsageError(f"{unused[0]} has no effect on '{what}': leave it out")
+    options.refuse([*without.get(what, []), *([] if what == "study" else ["page"])], f"on '{what}'")
 
 
 def _tasks(request: Reproduction) -> list[Task]:

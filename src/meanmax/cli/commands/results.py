@@ -135,15 +135,18 @@ def show(store: Path, settings: str | None, print_json: bool, **wanted: tuple[st
 @click.option(
     "--curves", type=options.FILE, help="File for losses and scores of each epoch: .parquet."
 )
-def export(store: Path, out: Path, curves: Path | None) -> None:
+@options.raw
+def export(store: Path, out: Path, curves: Path | None, raw: bool) -> None:
     r"""Write all runs to a file, one row for each."""
+    if out.suffix != ".csv":
+        options.refuse(("raw",), "on a file that is not csv")
     with options.clear_errors():
         exports.check_export(out)
         if curves is not None:
             exports.check_curves(curves)
         kept = Store(store, create=False)
         rows = kept.rows()
-        exports.export_rows(rows, out)
+        exports.export_rows(rows, out, raw=raw)
         click.echo(f"{out}: {count(len(rows), 'run')}")
         if curves is not None:
             click.echo(

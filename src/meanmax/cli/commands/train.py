@@ -115,10 +115,10 @@ def train(
         request["overrides"] = {**given, **request["overrides"]}
     wanted = TrainRequest(**request)
     with options.clear_errors(LaunchError, TensorBoardError, ValueError):
-        own = ("directed", "one_hot", "impute", "task")
-        settled = options.given("scheme", "split_seed", "cut", *own)
+        settled = options.given("scheme", "split_seed", "cut", *options.OWN_GRAPH)
         check_source(wanted.source, distributed, settled)
         in_folder = is_graph_folder(wanted.source) and not is_partition(wanted.source)
+        _refuse_without_effect(sampling["kind"], distributed, wanted.source if in_folder else None)
         in_batches = sampling["kind"] != "none" or in_folder
         _check_combination(distributed, in_batches, wanted.tensorboard is not None)
         if in_batches:
@@ -130,6 +130,22 @@ def train(
             facts = (train_on_ranks if distributed else train_whole)(wanted)
     if facts is not None:
         print_result(print_json, facts, facts_grid(facts))
+
+
+def _refuse_without_effect(kind: str, distributed: bool, folder: str | None) -> None:
+    clusters = kind == "clusters" or (kind == "none" and folder is not None)
+    if not clusters:
+        options.refuse(("parts", "parts_per_batch"), "without --batches clusters")
+    if kind != "neighbours":
+        options.refuse(("fanout", "batch_size"), "without --batches neighbours")
+    if not (clusters or distributed):
+        options.refuse(("cut",), "without --distributed or --batches clusters")
+    if folder is not None:
+        from meanmax.scale import open_folder
+
+        options.refuse((*options.OWN_GRAPH, "split_seed"), "on a graph folder")
+        if open_folder(folder).part_ptr is not None:
+            options.refuse(("cut",), "on a graph folder that is cut already")
 
 
 def _check_combination(distributed: bool, in_batches: bool, tensorboard: bool) -> None:

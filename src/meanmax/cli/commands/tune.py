@@ -76,7 +76,9 @@ def tune(
 
     Runs that are stored are not repeated: after an interruption the same command resumes.
     """
-    if out is not None:
+    if out is None:
+        options.refuse(("force",), "without --out")
+    else:
         options.check_output(out, overwrite=force, suffixes=[".toml"])
     aggrs = [BASELINE, *(aggr for aggr in aggrs if aggr != BASELINE)]
     with options.clear_errors():

@@ -262,7 +262,8 @@ def read_npz(
     with parsing, zipfile.ZipFile(io.BytesIO(data)) as archive:
         sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
         known = [name for name in (*ADJACENCY, *SPARSE, *OTHERS) if f"{name}.npy" in sizes]
-        diagnostics.check_size(sum(sizes[f"{name}.npy"] for name in known))
+        unpacked = sum(sizes[f"{name}.npy"] for name in known)
+        diagnostics.check_unpacked(unpacked, len(data))
         for number, name in enumerate(known, start=1):
             array = read_npy(archive.read(f"{name}.npy"), name)
             found[name] = np.array(array, array.dtype.newbyteorder("="), order="C")
@@ -439,7 +440,8 @@ def _load_safely(data: bytes, diagnostics: Diagnostics) -> Any:
     with diagnostics.parsing("file of tensors", _PT_ADVICE), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about versions and formats of files that are refused
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            diagnostics.check_size(sum(entry.file_size for entry in archive.infolist()))
+            unpacked = sum(entry.file_size for entry in archive.infolist())
+            diagnostics.check_unpacked(unpacked, len(data))
         with torch.serialization.safe_globals(list(admitted)):
             try:
                 return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)

@@ -2,7 +2,6 @@ r"""Problems in a user's files: where they are, what they are and how to fix the
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ import numpy as np
 
 from meanmax.data.files import DataError, Progress, reason_of, report
 from meanmax.graph.checks import memory
+from meanmax.unpacking import UnpackedError, check_unpacked, open_packed
 
 SHOWN = 5
 LISTED = 20
@@ -133,18 +133,32 @@ class Diagnostics:
                 "use a smaller file, or a machine with more memory",
             )
 
+    def check_unpacked(self, size: int, packed: int) -> None:
+        r"""Fails if a file of :obj:`packed` bytes unpacks to more than is allowed."""
+        self.check_size(size)
+        try:
+            check_unpacked(size, packed, self.file)
+        except UnpackedError as error:
+            self._too_large(error)
+
+    def _too_large(self, error: UnpackedError) -> NoReturn:
+        self.fail(str(error).partition("; ")[0], error.advice)
+
     def read(self, path: Path, progress: Progress | None = None) -> bytes:
         r"""Reads the file, and unpacks it if its name ends in :obj:`.gz`."""
         packed, data = path.suffix == ".gz", bytearray()
         with self.parsing("file", "check that it exists, is complete and may be read"):
             size = path.stat().st_size
             self.check_size(size)
-            with gzip.open(path) if packed else path.open("rb") as stream:
-                while piece := stream.read(PIECE):
-                    data += piece
-                    self.check_size(len(data))
-                    total = None if packed else max(size, len(data))
-                    report(progress, f"reading {path.name}", len(data), total)
+            try:
+                with open_packed(path) as stream:
+                    while piece := stream.read(PIECE):
+                        data += piece
+                        self.check_size(len(data))
+                        total = None if packed else max(size, len(data))
+                        report(progress, f"reading {path.name}", len(data), total)
+            except UnpackedError as error:
+                self._too_large(error)
             report(progress, f"reading {path.name}", len(data), len(data))
         return bytes(data)
 
@@ -154,4 +168,3 @@ class Diagnostics:
         # Messages quote files; a control character would reach the terminal.
         printable = "".join(sign if sign.isprintable() else "?" for sign in message)
         self.problems.append(DataProblem(severity, self.file, line, printable, advice))
-

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from meanmax.data.files import Progress, optional, report
+from meanmax.data.files import Progress, optional, report, unescaped
 from meanmax.data.readers.problems import Diagnostics
 
 _FEATURE = "reading a graph from tables, GraphML or JSON"
@@ -179,6 +179,7 @@ def read_table(
     text.check_quotes(diagnostics)
     with diagnostics.parsing("table", "repair it, or export it again as csv in UTF-8"):
         columns, wrong = text.parse(path.name, progress)
+        columns = [_unescaped(column) for column in columns] if b"'" in data else columns
     text.report_ragged(wrong, diagnostics)
     if not len(columns[0]):
         diagnostics.stop_on_errors()
@@ -193,6 +194,17 @@ def read_table(
 
     named = dict(zip(names, (column.slice(int(header)) for column in columns), strict=True))
     return Table(diagnostics, named, lines, named=header)
+
+
+def _unescaped(column: Any) -> Any:
+    """Without the apostrophes that our own csv has before what looks like a formula."""
+    found = np.flatnonzero(np.asarray(pc.match_substring_regex(column, r"^''*[=+\-@]")))
+    if not found.size:
+        return column
+    cells = column.to_pylist()
+    for row in found.tolist():
+        cells[row] = unescaped(cells[row])
+    return pa.array(cells, LARGE)
 
 
 def _checked_names(
@@ -338,7 +350,8 @@ def _read_parquet(path: Path, diagnostics: Diagnostics, naming: Naming) -> Table
                     message = f"column {column.name!r} holds {column.type}"
                     advice = "write one number or text per cell, in as many columns as needed"
                     diagnostics.fail(message, advice)
-            diagnostics.check_size(_claimed(file.metadata))
+            packed = path.stat().st_size
+            diagnostics.check_unpacked(_claimed(file.metadata), packed)
             texts = [field.name for field in file.schema_arrow if _is_text_type(field.type)]
         # Texts stay dictionary-encoded until their size is known.
         with parquet.ParquetFile(path, read_dictionary=texts) as file:
@@ -346,7 +359,7 @@ def _read_parquet(path: Path, diagnostics: Diagnostics, naming: Naming) -> Table
             for number in range(file.metadata.num_row_groups):
                 groups.append(file.read_row_group(number, use_threads=False))
                 size += sum(map(_decoded_size, groups[-1].columns))
-                diagnostics.check_size(size)
+                diagnostics.check_unpacked(size, packed)
         read = pa.concat_tables(groups)
         read.validate(full=True)
         return Table(diagnostics, dict(zip(names, map(_joined, read.columns), strict=True)))

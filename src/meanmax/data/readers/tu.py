@@ -97,7 +97,8 @@ def _from_zip(
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
         name, parts = _parts(list(sizes), diagnostics)
-        diagnostics.check_size(sum(sizes[member] for member in parts.values()))
+        unpacked = sum(sizes[member] for member in parts.values())
+        diagnostics.check_unpacked(unpacked, len(data))
         texts = read_zip(data, tuple(parts.values()), path.name)
     report(progress, f"unpacking {path.name}", len(data), len(data))
     return name, {part: texts[member] for part, member in parts.items()}

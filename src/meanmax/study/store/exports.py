@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meanmax.data.files import replacing
+from meanmax.data.files import escaped, replacing
 from meanmax.study.runs.row import COLUMNS, NESTED, TYPES, Artefact, Row
 from meanmax.study.store.store import Store, StoreError, reported
 
@@ -21,24 +21,29 @@ METRIC = "metric_"
 CURVES = ("train_loss", "val_loss", "val_score")
 
 
-def export_rows(rows: Iterable[Row], path: Path) -> None:
+def export_rows(rows: Iterable[Row], path: Path, *, raw: bool = False) -> None:
     r"""Writes sorted rows to a file, which is replaced as a whole.
 
     A line of :obj:`.jsonl` is a row; files of equal rows are equal. In :obj:`.parquet` and
     :obj:`.csv` each metric has its own column (:obj:`metric_test_score`), and settings, learned
-    parameters, maxness and versions are JSON.
+    parameters, maxness and versions are JSON. Unless :obj:`raw`, texts in :obj:`.csv` are escaped;
+    see :func:`meanmax.data.files.escaped`.
     """
     path = Path(path)
     check_export(path)
     listed = sorted(rows, key=lambda row: tuple(getattr(row, name) for name in ORDER))
     with reported(path), replacing(path) as temporary:
-        _WRITERS[path.suffix](listed, temporary)
+        if path.suffix == ".csv":
+            _write_csv(listed, temporary, raw=raw)
+        else:
+            _WRITERS[path.suffix](listed, temporary)
 
 
 def check_export(path: Path) -> None:
     r"""Raises a :class:`StoreError` unless rows can be written to a file of that name."""
-    if path.suffix not in _WRITERS:
-        raise StoreError(f"rows are written to {_listed(_WRITERS)} files (got {str(path)!r})")
+    if path.suffix not in (*_WRITERS, ".csv"):
+        listed = _listed([*_WRITERS, ".csv"])
+        raise StoreError(f"rows are written to {listed} files (got {str(path)!r})")
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -110,14 +115,18 @@ def _read_parquet(path: Path) -> list[Row]:
     return rows
 
 
-def _write_csv(rows: Sequence[Row], path: Path) -> None:
+def _write_csv(rows: Sequence[Row], path: Path, *, raw: bool) -> None:
+    def shown(cell: Any) -> Any:
+        return escaped(cell) if isinstance(cell, str) and not raw else cell
+
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, _table_columns(rows), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(_records(rows))
+        for record in _records(rows):
+            writer.writerow({name: shown(cell) for name, cell in record.items()})
 
 
-_WRITERS = {".jsonl": _write_jsonl, ".parquet": _write_parquet, ".csv": _write_csv}
+_WRITERS = {".jsonl": _write_jsonl, ".parquet": _write_parquet}
 _READERS = {".jsonl": _read_jsonl, ".parquet": _read_parquet}
 
 
