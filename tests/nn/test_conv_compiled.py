@@ -7,7 +7,7 @@ import torch
 from torch.nn import Linear
 
 from meanmax import Graph, SparseFeatures, build_model
-from meanmax.nn import CATConv, GATConv, GCNConv, GINConv, MaskedGCNConv, SAGEConv
+from meanmax.nn import CATConv, GATConv, GCNConv, GINConv, MaskedGCNConv, Readout, SAGEConv
 
 NODES, EDGES = 9, 24
 LAYERS = {
@@ -169,3 +169,26 @@ def test_dropout_under_inductor():
     conv, x, edges = LAYERS["gat"](None).double(), features(), edge_index()
     compiled = torch.compile(conv, fullgraph=True)
     assert not torch.equal(compiled(x, edges), compiled(x, edges))
+
+
+@pytest.mark.parametrize("aggr", ["lp", "softmax", ["mean", "min", "poly"]])
+@pytest.mark.parametrize("place", ["dim_size", "ptr"])
+def test_readout(aggr, place):
+    """The number of graphs is given: the second has no node, and nor has the last."""
+    pool, x, weight = Readout(aggr).double(), features(), torch.rand(NODES, dtype=torch.float64)
+    batch = torch.tensor([0, 3, 0, 2, 2, 3, 3, 0, 2])
+    index, options = batch, {"dim_size": 5}
+    if place == "ptr":
+        index, options = None, {"ptr": torch.tensor([0, 3, 3, 6, 9, 9])}
+    compiled = torch.compile(pool, backend="aot_eager", fullgraph=True)
+    options["weight"] = weight
+    wanted = (x, *pool.parameters())
+    assert_same(lambda: pool(x, index, **options), lambda: compiled(x, index, **options), wanted)
+
+
+@pytest.mark.parametrize("wrong", [-1, 4])
+def test_readout_refuses_numbers_beyond_dim_size(wrong):
+    compiled = torch.compile(Readout("softmax"), backend="aot_eager", fullgraph=True)
+    index = torch.tensor([0, 3, 0, 2, 2, 3, 3, 0, wrong])
+    with pytest.raises(ValueError, match="rowptr"):
+        compiled(torch.randn(NODES, 3), index, dim_size=4)

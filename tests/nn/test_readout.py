@@ -190,6 +190,10 @@ def test_empty_and_single():
         (lambda: Readout("mean")(features(), BATCH, dim_size=2), "from 0 on below 2"),
         (lambda: Readout("mean")(features(), BATCH - 1), "from 0 on"),
         (lambda: Readout("mean")(features()[None], BATCH), "must be .num_nodes, channels."),
+        (
+            lambda: Readout("mean")(features()[:, 0], BATCH),
+            r"shape \[11\], dim=-2.: pass x\[:, None",
+        ),
         (lambda: Readout("mean")(features(), BATCH, weight=torch.ones(3)), "for each of 11"),
         (lambda: Readout("mean")(features(), Graph.from_edge_index([[0], [1]])), "11 nodes"),
     ],

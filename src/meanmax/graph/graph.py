@@ -165,7 +165,7 @@ class Graph:
         self.weight: Final = weight
         self.cache: Final[dict[Any, Any]] = {}
         self.handle: Final = make_handle(self)
-        self._selected_from: tuple[Graph, Tensor] | None = None
+        self._selected_from: tuple[Graph, Tensor, Tensor] | None = None  # graphs and edges of it
 
     @classmethod
     def from_edge_index(
@@ -351,7 +351,7 @@ class Graph:
             )
         structure, edges = select_graphs(self._structure, graphs)
         found = Graph(structure, None if self.weight is None else self.weight[edges])
-        found._selected_from = self, graphs
+        found._selected_from = self, graphs, edges
         return found
 
     @property
@@ -513,8 +513,13 @@ class Graph:
 
     def _prepare(self, normalize: Normalize | None, self_loops: SelfLoops) -> Graph:
         if self._selected_from is not None and not self.has_learned_weight:
-            whole, graphs = self._selected_from
-            return whole.prepared(normalize, self_loops).select(graphs)
+            whole, graphs, edges = self._selected_from
+            ready = whole.prepared(normalize, self_loops)
+            if ready._structure is not whole._structure.in_csr_order:
+                return ready.select(graphs)
+            # The same edges with other weights share what kernels derive from the structure.
+            weight = None if ready.weight is None else ready.weight[edges]
+            return self if weight is self.weight else Graph(self._structure, weight)
         structure, weight = self._structure.in_csr_order, self.weight
         if normalize is None and self_loops is False:
             return self if structure is self._structure else Graph(structure, weight)

@@ -18,6 +18,7 @@ from meanmax.graph.build import group_nodes, pointer
 from meanmax.graph.checks import as_index
 from meanmax.names import AGGREGATOR_ALIASES, LEARNED
 from meanmax.nn.conv import aggregator_of
+from meanmax.ops.library import TracedGraph, builder
 
 
 def _minimum(x: Tensor, graph: Graph, *, edge_weight: Tensor | None = None) -> Tensor:
@@ -43,7 +44,8 @@ class Readout(Aggregation):  # type: ignore[misc]
     :obj:`global_mean_pool(x, batch)` stood. Polynomial and softmax lead from the mean over the
     nodes to their maximum, Lp from their sum to their maximum, or with :obj:`beta=0` from the mean.
     Every graph has its own :math:`\mu`, so that its vector does not depend on the others in the
-    batch. A graph without nodes gives 0.
+    batch. A graph without nodes gives 0. Under :func:`torch.compile` with :obj:`fullgraph=True`
+    give :obj:`dim_size` or :obj:`ptr`, as the number of graphs is not known otherwise.
 
     Args:
         aggr (str, LearnableAggregation or sequence of them, optional): :obj:`"lp"`,
@@ -133,7 +135,8 @@ class Readout(Aggregation):  # type: ignore[misc]
         if x.dim() != 2 or dim not in (-2, 0):
             raise ValueError(
                 f"'x' must be [num_nodes, channels] with nodes in dimension 0 (got shape "
-                f"{list(x.shape)}, dim={dim})"
+                f"{list(x.shape)}, dim={dim}): pass x[:, None] for one number a node, or "
+                f"x.flatten(1) for several dimensions of channels"
             )
         if weight is not None and weight.shape != (len(x),):
             raise ValueError(
@@ -261,6 +264,13 @@ def _grouped(
         return _Nodes(x, index.cached("readout", make), weight)
     if ptr is not None:
         return _Nodes(x, _to_graphs(ptr, len(x)), weight)
+    if torch.compiler.is_compiling() and index is not None and size is not None:
+        # Without a look at the values: the op that makes the graph refuses other numbers.
+        order = index.argsort(stable=True)
+        bounds = torch.arange(size + 1, dtype=index.dtype, device=index.device)
+        starts = torch.searchsorted(index[order], bounds)
+        weight = None if weight is None else weight[order]
+        return _Nodes(x[order], _to_graphs(starts, len(x)), weight)
     if index is None:
         return _Nodes(x, _to_graphs(torch.tensor([0, len(x)], device=x.device), len(x)), weight)
     index = as_index(index, "batch").long()
@@ -283,4 +293,10 @@ def _grouped(
 
 
 def _to_graphs(ptr: Tensor, size: int) -> Graph:
+    if torch.compiler.is_compiling():
+        sizes, dtype = (size, ptr.size(0) - 1, size), torch.get_default_dtype()
+        return TracedGraph(_nodes_to_graphs(ptr, size), None, "", sizes, None, dtype, ptr.device)
     return Graph(group_nodes(ptr, size))
+
+
+_nodes_to_graphs = builder("nodes_to_graphs", "Tensor ptr, SymInt size")(_to_graphs)

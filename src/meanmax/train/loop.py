@@ -116,7 +116,8 @@ class Steps:
         return value
 
     def _step(self, sample: Sample, optimizer: torch.optim.Optimizer) -> float:
-        self.model.train()
+        if not self.model.training:  # a walk over all modules
+            self.model.train()
         optimizer.zero_grad()
         loss = sample.nodes.loss(output(self.model, sample))
         (value,) = self.communicator.total([float(loss.detach())])

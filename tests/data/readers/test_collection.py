@@ -8,7 +8,7 @@ import pyarrow.parquet
 import pytest
 
 from meanmax.data import fingerprint, make_split
-from meanmax.data.readers import OwnDataError, check, read_own
+from meanmax.data.readers import TABLES, OwnDataError, check, read_own
 
 from .graphs import COLLECTION, collection_folder
 
@@ -51,6 +51,20 @@ def test_names_that_differ_need_no_graphs_in_the_edges(tmp_path):
     tables = {name.removesuffix(".csv"): text for name, text in UNIQUE.items()}
     one, other = collection_folder(tmp_path / "a"), collection_folder(tmp_path / "b", **tables)
     assert fingerprint(read_own(one)) == fingerprint(read_own(other))
+
+
+def test_sets_need_no_edges(tmp_path):
+    path = collection_folder(tmp_path, edges=None)
+    assert errors(path) == []
+    assert "has no edges: its graphs are sets of nodes" in notes(path)
+    found, wanted = read_own(path), read_own(collection_folder(tmp_path / "with"))
+    assert found.edge_index.shape == (2, 0) and found.edge_weight is None
+    assert found.node_ids.tolist() == ["a", "b", "a", "c", "a"]  # names repeat between sets
+    assert found.x.tolist() == wanted.x.tolist() and found.y.tolist() == wanted.y.tolist()
+    (path / "graphs.csv").unlink()
+    assert errors(path) == [
+        ("mine", None, f"the folder holds no edges.csv (nor {', '.join(TABLES[1:])})")
+    ]
 
 
 def test_formats_and_other_names_of_columns(tmp_path):
@@ -212,7 +226,6 @@ WRONG = {
     ),
     "no rows": ({"graphs": "id,label\n"}, [("graphs.csv", None, "has no graphs")]),
     "no nodes": ({"nodes": "id,graph,f\n"}, [("nodes.csv", None, "has no nodes")]),
-    "no edges": ({"edges": None}, [("mine", None, "the folder holds no edges.csv")]),
     "a feature": (
         {"nodes": COLLECTION["nodes.csv"].replace("b,3", "b,many")},
         [("nodes.csv", 4, "feature 'charge' is not a number (got 'many')")],

@@ -6,6 +6,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from meanmax.data.dataset import Dataset
 from meanmax.data.fetch.catalog import tu_folder
 from meanmax.data.files import Progress
@@ -17,7 +19,7 @@ from meanmax.data.readers.arrays import (
     read_tensors,
     tensors_of,
 )
-from meanmax.data.readers.assemble import GraphColumns, assemble, check_task
+from meanmax.data.readers.assemble import EdgeColumns, GraphColumns, assemble, check_task
 from meanmax.data.readers.collection import as_collection
 from meanmax.data.readers.features import FeatureOptions, Impute, OneHot
 from meanmax.data.readers.graph_list import read_list
@@ -148,8 +150,10 @@ def _read_folder(
     from meanmax.data.readers import columns  # needs pyarrow
     from meanmax.data.readers.tables import Table, read_table
 
-    found = {stem: _find(folder, stem, diagnostics) for stem in ("graphs", "nodes", "edges")}
-    diagnostics.stop_on_errors()  # unless there is one of each, of graphs perhaps none
+    found = {"graphs": _find(folder, "graphs", diagnostics, needed=False)}
+    found["nodes"] = _find(folder, "nodes", diagnostics)
+    found["edges"] = _find(folder, "edges", diagnostics, needed=not found["graphs"])
+    diagnostics.stop_on_errors()
 
     def read(stem: str) -> Table:
         (path,) = found[stem]
@@ -162,19 +166,25 @@ def _read_folder(
         nodes = columns.read_nodes(read("nodes"), options)
         return nodes, columns.read_edges(read("edges"), columns.as_keys(nodes))
     graphs = columns.read_graphs(read("graphs"))
-    table, edges_table = read("nodes"), read("edges")
-    in_graphs = columns.graph_column(edges_table) is not None
+    table, edges_table = read("nodes"), read("edges") if found["edges"] else None
+    in_graphs = edges_table is None or columns.graph_column(edges_table) is not None
     nodes, graph, keys = columns.read_nodes_of_graphs(table, options, graphs, in_graphs=in_graphs)
-    return as_collection(nodes, columns.read_edges(edges_table, keys, graphs), graph, graphs)
+    if edges_table is None:
+        none = np.zeros(0, np.int64)
+        edges = EdgeColumns(diagnostics, none, none)
+        diagnostics.note("has no edges: its graphs are sets of nodes", "add edges.csv if they have")
+    else:
+        edges = columns.read_edges(edges_table, keys, graphs)
+    return as_collection(nodes, edges, graph, graphs)
 
 
-def _find(folder: Path, stem: str, diagnostics: Diagnostics) -> list[Path]:
-    """The tables of this name; several, and none of nodes or edges, are recorded as an error."""
+def _find(folder: Path, stem: str, diagnostics: Diagnostics, *, needed: bool = True) -> list[Path]:
+    """The tables of this name; several are recorded as an error, and so is none that is needed."""
     found = [path for suffix in TABLES if (path := folder / (stem + suffix)).is_file()]
     if len(found) > 1:
         names = ", ".join(path.name for path in found)
         diagnostics.error(f"holds {names}", "keep one of them")
-    elif not found and stem != "graphs":
+    elif not found and needed:
         columns = {
             "nodes": "a row for each node: id, features, label (a graph without features or "
             "labels cannot be learned from)",
