@@ -313,10 +313,11 @@ class Graph:
             graphs (sequence of Graph): At least one; all have weights, with equally many heads,
                 or none has.
         """
-        if not isinstance(graphs, Sequence):
-            kind = type(graphs).__name__
+        given: object = graphs
+        if not isinstance(given, Sequence):
+            kind = type(given).__name__
             raise TypeError(f"'graphs' must be a list of meanmax.Graph (got {kind})")
-        for place, graph in enumerate(graphs):
+        for place, graph in enumerate(given):
             if not isinstance(graph, Graph):
                 kind = type(graph).__name__
                 raise TypeError(f"'graphs' must hold meanmax.Graph (got {kind} at {place})")

@@ -307,7 +307,8 @@ def _check_sizes(folder: GraphFolder) -> None:
         if name in folder.arrays:
             found[name] = (len(folder.arrays[name]), channels)
     for name in ROLES:
-        if len(own := folder.arrays.get(name, ())):
+        own = folder.arrays.get(name)
+        if own is not None and len(own):
             inside = 0 <= own.min() and own.max() < nodes
             found[f"'{name} names nodes of the graph'"] = (inside, True)
     if "weight" in folder.arrays:
