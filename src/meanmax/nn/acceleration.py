@@ -76,11 +76,11 @@ def accelerate(
     :class:`GraphConv` and :class:`GENConv` with sum and mean, and where messages carry no weights
     also with maximum, softmax and power mean; other layers, also your own, whose messages are the
     features of the source, perhaps times :obj:`edge_weight` (:class:`APPNP`, :class:`SGConv`,
-    :class:`TAGConv`, subclasses of :class:`MessagePassing` with the inherited :meth:`message`);
+    :class:`TAGConv`, subclasses of :class:`MessagePassing` with the inherited :obj:`message`);
     and every :class:`MaxAggregation` and :class:`SoftmaxAggregation` that gets messages.
 
     **What is left**, and listed by :obj:`verbose=True` and :func:`accelerated`: layers with a
-    :meth:`message`, :meth:`aggregate` or :meth:`update` of their own, other aggregations and
+    :obj:`message`, :obj:`aggregate` or :obj:`update` of their own, other aggregations and
     flows. Calls that need single messages run PyG's code inside of a replaced layer too: those
     with edge attributes, sparse adjacency matrices, attention weights to return, hooks of messages
     and explanations; and so do other devices, half precision, autocast and :func:`torch.compile`.
