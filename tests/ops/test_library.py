@@ -58,6 +58,7 @@ ARGUMENTS = {
     "group_graph": lambda: (EDGES[1], None, EDGES.size(1), 30, torch.device("cpu")),
     "matching_key": lambda: (KEY, *PLAIN, 30, 3,
                              *result(3, needs=[False] * 7, dtype=torch.int64)),
+    "nodes_to_graphs": lambda: (torch.tensor([0, 2, 2, 5]), 5),
     "pull_back": lambda: pull_back_arguments(),
     "reduce": lambda: (learned(30, 4), *PLAIN, None, None, "mean",
                        *result(30, 4, needs=alone(8))),

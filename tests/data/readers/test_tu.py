@@ -11,6 +11,7 @@ from torch_geometric.datasets import TUDataset
 from meanmax.data import fingerprint
 from meanmax.data.files import DataError
 from meanmax.data.readers import OwnDataError, check, read_own
+from meanmax.unpacking import max_unpacked
 
 from .graphs import tu_folder, tu_zip
 
@@ -226,10 +227,10 @@ def test_sizes_are_checked_before_unpacking(tmp_path, monkeypatch):
     assert "more than half of this machine's memory" in errors(path)[0][2]
 
 
-def test_a_member_may_not_claim_any_size(tmp_path, monkeypatch):
-    path = tu_zip(tmp_path / "DS.zip")
-    monkeypatch.setattr("meanmax.data.files.MOST_BYTES", 10)
-    assert "is larger than 10 bytes" in errors(path)[0][2]
+def test_a_member_may_not_claim_any_size(tmp_path):
+    path = tu_zip(tmp_path / "DS.zip", node_labels="0\n" * 500_000)
+    with max_unpacked(100_000):
+        assert "more than the 100,000 that are allowed" in errors(path)[0][2]
 
 
 def test_paths_in_a_zip_are_not_written(tmp_path):
