@@ -168,6 +168,24 @@ def test_damaged_manifests(tmp_path, change):
         open_folder(tmp_path / "g")
 
 
+def test_a_declared_size_is_compared_before_anything_is_read(tmp_path, monkeypatch):
+    """A sparse file of 800 GB costs nothing to make."""
+    write_folder(tmp_path / "g", dataset())
+    path, manifest = tmp_path / "g" / "rowptr.npy", tmp_path / "g" / "manifest.json"
+    facts = json.loads(manifest.read_text())
+    facts["arrays"]["rowptr"]["shape"] = [100_000_000_000]
+    facts["num_nodes"] = 99_999_999_999
+    manifest.write_text(json.dumps(facts))
+    content = path.read_bytes()
+    header = content[:128].replace(b"(61,), ", b"(100000000000,), ")
+    path.write_bytes(header[: 118 + 9] + b"\n" + content[128:])
+    with path.open("rb+") as file:
+        file.truncate(128 + 800_000_000_000)
+    monkeypatch.setattr("meanmax.scale.folder._rises", lambda pointer: pytest.fail("it was read"))
+    with pytest.raises(FolderError, match="the last entry of rowptr is 0, but should be"):
+        open_folder(tmp_path / "g")
+
+
 def test_no_folder_and_no_json(tmp_path):
     with pytest.raises(FolderError, match="is no graph folder: it holds no manifest.json"):
         open_folder(tmp_path)

@@ -278,48 +278,56 @@ def open_folder(path: str | PathLike[str], *, verify: bool = False) -> GraphFold
 
 
 def _check_sizes(folder: GraphFolder) -> None:
-    nodes, edges = folder.num_nodes, folder.manifest.num_edges
+    r"""Compares sizes, which takes no time however large the files are, then what is in them."""
+    arrays, nodes, edges = folder.arrays, folder.num_nodes, folder.manifest.num_edges
     rows, channels = folder.x.shape
-    classes = len(folder.manifest.class_names)
-    for name in ("rowptr", "x_rowptr", "part_ptr"):
-        if name in folder.arrays and not _rises(folder.arrays[name]):
-            raise FolderError(
-                f"{folder.path / name}.npy does not rise from 0: write the folder again"
-            )
-    found = {
-        "rowptr": (len(folder.arrays["rowptr"]), nodes + 1),
-        "col": (len(folder.arrays["col"]), edges),
-        "the last entry of rowptr": (int(folder.arrays["rowptr"][-1]), edges),
+    found: dict[str, tuple[Any, Any]] = {
+        "rowptr": (len(arrays["rowptr"]), nodes + 1),
+        "col": (len(arrays["col"]), edges),
+        "the last entry of rowptr": (_last(arrays["rowptr"]), edges),
         "y": (len(folder.y), nodes),
         "x": (rows, nodes),
         "features": (channels, folder.manifest.num_features),
         "y has several labels": (folder.y.ndim == 2, folder.manifest.multilabel),
-        "classes": (max(classes, _classes(folder.y)), classes),
     }
-    if "x" not in folder.arrays:
-        stored = len(folder.arrays["x_value"])
-        found["x_col"] = (len(folder.arrays["x_col"]), stored)
-        found["the last entry of x_rowptr"] = (int(folder.arrays["x_rowptr"][-1]), stored)
+    if "x" not in arrays:
+        stored = len(arrays["x_value"])
+        found["x_col"] = (len(arrays["x_col"]), stored)
+        found["the last entry of x_rowptr"] = (_last(arrays["x_rowptr"]), stored)
     for name in ("ids", "node"):
-        if name in folder.arrays:
-            found[name] = (len(folder.arrays[name]), nodes)
+        if name in arrays:
+            found[name] = (len(arrays[name]), nodes)
     for name in ("feature_mean", "feature_scale"):
-        if name in folder.arrays:
-            found[name] = (len(folder.arrays[name]), channels)
+        if name in arrays:
+            found[name] = (len(arrays[name]), channels)
+    if "weight" in arrays:
+        found["weight"] = (len(arrays["weight"]), edges)
+    if folder.part_ptr is not None:
+        found["the last entry of part_ptr"] = (_last(folder.part_ptr), nodes)
+    _compare(folder, found)
+    classes = len(folder.manifest.class_names)
+    found = {"classes": (max(classes, _classes(folder.y)), classes)}
+    for name in ("rowptr", "x_rowptr", "part_ptr"):
+        if name in arrays:
+            found[f"'{name} rises from 0'"] = (_rises(arrays[name]), True)
     for name in ROLES:
-        own = folder.arrays.get(name)
+        own = arrays.get(name)
         if own is not None and len(own):
             inside = 0 <= own.min() and own.max() < nodes
             found[f"'{name} names nodes of the graph'"] = (inside, True)
-    if "weight" in folder.arrays:
-        found["weight"] = (len(folder.arrays["weight"]), edges)
-    if folder.part_ptr is not None:
-        found["the last entry of part_ptr"] = (int(folder.part_ptr[-1]), nodes)
+    _compare(folder, found)
+
+
+def _compare(folder: GraphFolder, found: Mapping[str, tuple[Any, Any]]) -> None:
     for what, (got, wanted) in found.items():
         if got != wanted:
             raise FolderError(
                 f"{folder.path}: {what} is {got}, but should be {wanted}: write the folder again"
             )
+
+
+def _last(pointer: Array) -> int:
+    return int(pointer[-1]) if len(pointer) else -1
 
 
 def _rises(pointer: Array) -> bool:
