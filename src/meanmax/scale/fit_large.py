@@ -146,7 +146,7 @@ def fit_batches(
             an interrupted run is resumed. (default: :obj:`None`)
     """
     _check_divisible(classifier, "graph", "batches")
-    if source.whole is None and batches.kind == "clusters":  # METIS would have to read all of it at once
+    if source.whole is None and batches.kind == "clusters":  # METIS would have to read all of it
         batches = replace(batches, cut="blocks")
     scaling = source.scaling()
     x = source.scaled(scaling if classifier.scale else None)
