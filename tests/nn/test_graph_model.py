@@ -110,6 +110,8 @@ def test_other_readouts_are_taken_as_they_are():
     graph, x = batch()
     several = build_model("gin", "softmax", 5, 8, 3, task="graph", readout=["mean", "lp"])
     assert several.readout.out_channels(8) == 16 and several(x, graph).shape == (3, 3)
+    listed = build_model("gin", "softmax", 5, 8, 3, task="graph", readout="mean, lp")
+    assert listed.readout.names == several.readout.names == ["mean", "lp"]
     own = Readout(LpAggregation(3.0, learn=False))
     model = build_model("gin", None, 5, 8, 3, task="graph", readout=own)
     assert model.readout is not own and model.learned()["readout.p"] == 3.0

@@ -78,3 +78,11 @@ def test_only_what_has_a_linear_end_is_pulled_to_it(aggr, kept):
     assert found.to_dict() == ({"aggregator_decay": 0.1} if kept else {})
     frozen = Settings.from_dict("gcn", "lp", {"aggregator_decay": 0.1, "learn": False})
     assert frozen.to_dict() == {"learn": False}
+
+
+def test_the_extended_family_as_settings():
+    given = {"signed": True, "beta": 1, "learn_beta": True, "normalize": "sum"}
+    kept = {"signed": True, "beta": 1.0, "learn_beta": True}  # beta takes the place of the form
+    for aggr, found in (("lp", kept), ("poly", kept), ("softmax", kept), ("none", {})):
+        assert Settings.from_dict("sage", aggr, given).to_dict() == found
+    assert Settings.from_dict("sage", "spread", given).to_dict() == {"normalize": "sum"}

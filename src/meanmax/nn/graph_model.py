@@ -164,6 +164,8 @@ def make_readout(
     r"""The readout of a model. In place of :obj:`"mean"` or :obj:`"sum"`, a learnable aggregator
     stands that leads from there to the maximum, :obj:`None` for the linear readout itself.
     """
+    if isinstance(readout, str) and "," in readout:
+        readout = [name.strip() for name in readout.split(",")]
     if isinstance(readout, Readout):
         return copy.deepcopy(readout)
     if not isinstance(readout, str) or readout not in LINEAR_READOUTS or aggr is None:

@@ -230,8 +230,8 @@ def build_model(
             (default: the backbone's own: ELU for attention, else ReLU)
         readout (str, sequence or Readout, optional): For graphs: :obj:`"mean"` or :obj:`"sum"`
             over nodes, in whose place :obj:`aggr` stands if :obj:`nonlinear` says so, beginning
-            there; or any other readout of :class:`~meanmax.nn.Readout`, as it is.
-            (default: :obj:`"mean"`)
+            there; or any other readout of :class:`~meanmax.nn.Readout` as it is, or several side
+            by side, such as :obj:`"mean,max"`. (default: :obj:`"mean"`)
         jump (str, optional): For graphs: :obj:`"cat"` to read out the outputs of all layers side
             by side (jumping knowledge). (default: :obj:`None`, the last layer)
         aggr_options (mapping, optional): Further arguments of an aggregator given by name, such

@@ -78,6 +78,9 @@ class Settings:
     normalize: str | None = None
     shift: str | None = None
     sign: str | None = None
+    signed: bool | None = None
+    beta: float | None = None
+    learn_beta: bool | None = None
     edge_dropout: float | None = None
     # The schedule
     epochs: int | None = None
@@ -203,7 +206,8 @@ class Settings:
 
 
 AGGREGATOR = (
-    "start", "learn", "per", "reparam", "upper", "normalize", "shift", "sign", "edge_dropout",
+    "start", "learn", "per", "reparam", "upper", "normalize", "shift", "sign", "signed", "beta",
+    "learn_beta", "edge_dropout",
 )  # fmt: skip
 OBJECTIVE = ("metric", "class_weight")
 SCHEDULE = tuple(each.name for each in fields(Schedule))
@@ -245,7 +249,11 @@ def _matters(name: str, backbone: str, aggr: str, found: Mapping[str, Any]) -> b
     if found[name] is None:
         return False
     if name in AGGREGATOR:
+        if name in ("signed", "beta", "learn_beta"):
+            return aggr in LEARNED and aggr != "spread"
         if name in ("normalize", "shift", "sign"):
+            if name == "normalize" and aggr != "spread" and found.get("beta") is not None:
+                return False  # beta takes the place of the form
             return STORED_OPTION_NAMES.get(name, name) in LEARNED.get(aggr, ())
         if name == "upper" and found.get("reparam") != "sigmoid":
             return False

@@ -103,3 +103,11 @@ def test_what_is_fixed_away_from_the_linear_end_is_not_called_so(fixed):
     search = Search("gcn", "karate", "accuracy", budget=3, fixed=fixed)
     (learned,) = search.contained(search.trials("none")[0], "lp")
     assert fixed.items() <= learned.settings.items()
+
+
+@pytest.mark.parametrize("aggr", ["lp", "poly", "softmax"])
+def test_a_fixed_beta_has_no_baseline_inside(aggr):
+    search = Search("gcn", "karate", "accuracy", budget=3, fixed={"beta": 0.5})
+    base = Trial(0, "none", search.settings("none", {}))
+    (learned,) = search.contained(base, aggr)
+    assert learned.settings["beta"] == 0.5 and "normalize" not in learned.settings

@@ -137,7 +137,8 @@ class Search:
         linear = {**LINEAR_END[aggr], "learn": False}
         frozen = self.settings(aggr, {**common, **linear, "per": "layer"})
         found = [Trial(self.budget, aggr, learned), Trial(self.budget + 1, aggr, frozen)]
-        return found if linear.items() <= frozen.items() else found[:1]
+        is_baseline = linear.items() <= frozen.items() and "beta" not in frozen
+        return found if is_baseline else found[:1]
 
     def settings(self, aggr: str, drawn: Mapping[str, Any]) -> dict[str, Any]:
         r"""The settings of an aggregator with some of them drawn; :obj:`"none"` is no value."""
