@@ -124,9 +124,23 @@ def compare_output() -> str:
 def speed() -> str:
     """How many times faster each route is than PyG, from the stored benches."""
     rows = [*accelerated_speed(), *layer_speed(), *aggregator_speed()]
-    facts = [f"{name}: {machine(result)}" for name, result in benches()]
-    note = f"Medians of one run each. {'; '.join(facts)}."
-    return table(["route", "beside", "× faster, by size"], rows, left=(0, 1, 2)) + f"\n{note}\n"
+    return measured(["route", "beside", "× faster, by size"], rows, left=(0, 1, 2), note=facts())
+
+
+def facts() -> str:
+    """Machine, versions and dates of the stored benches; those with the same ones together."""
+    found: dict[str, list[str]] = {}
+    for name, result in benches().items():
+        facts, versions = result["machine"], result["machine"]["versions"]
+        where = (
+            f"{facts['cpu']}, Python {facts['python']}, torch {versions['torch']}, "
+            f"torch-geometric {versions['torch-geometric']}"
+        )
+        threads = result["settings"]["threads"]
+        run = f"{name} on {threads} thread{'s' if threads > 1 else ''}, {result['created'][:10]}"
+        found.setdefault(where, []).append(run)
+    runs = ". ".join(f"{where}: {'; '.join(runs)}" for where, runs in found.items())
+    return f"Medians of one run each. {runs}."
 
 
 ROUTES = {"accelerated": "accelerated", "csr": "PyG on CSR", "EdgeIndex": "PyG on EdgeIndex"}
@@ -134,7 +148,11 @@ ROUTES = {"accelerated": "accelerated", "csr": "PyG on CSR", "EdgeIndex": "PyG o
 
 def accelerated_speed() -> Iterator[list[str]]:
     for label, shapes in accelerated_rows().items():
-        found = [f"{times(ratios['accelerated'])} ({name})" for name, ratios in shapes.items()]
+        found = [
+            f"{times(ratios['accelerated'])} ({name})"
+            for name, ratios in shapes.items()
+            if ratios.get("accelerated") is not None
+        ]
         yield [
             f"`accelerate`: {label}",
             "PyG with `edge_index`, a training epoch",
@@ -145,17 +163,17 @@ def accelerated_speed() -> Iterator[list[str]]:
 def accelerated() -> str:
     """Epochs of accelerated models and of PyG's other forms of a graph, beside `edge_index`."""
     rows = [
-        [label, name, *(times(ratios[route]) if ratios.get(route) else "–" for route in ROUTES)]
+        [label, name, *(times(ratios.get(route)) for route in ROUTES)]
         for label, shapes in accelerated_rows().items()
         for name, ratios in shapes.items()
     ]
-    return table(["model", "graph", *ROUTES.values()], rows, left=(0, 1))
+    return measured(["model", "graph", *ROUTES.values()], rows, left=(0, 1))
 
 
 def accelerated_rows() -> dict[str, dict[str, dict[str, float]]]:
     """The ratios by model, shape and route."""
     found: dict[str, dict[str, dict[str, float]]] = {}
-    for shape in dict(benches()).get("accelerate", {"shapes": []})["shapes"]:
+    for shape in benches().get("accelerate", {"shapes": []})["shapes"]:
         for row in shape["results"]:
             by_shape = found.setdefault(row["label"], {})
             by_shape.setdefault(shape["name"], {})[row["route"]] = row["ratio"]
@@ -163,14 +181,15 @@ def accelerated_rows() -> dict[str, dict[str, dict[str, float]]]:
 
 
 def aggregator_speed() -> Iterator[list[str]]:
-    small = dict(benches()).get("small", {"small": []})["small"]
+    small = benches().get("small", {"small": []})["small"]
     routes = {"drop-in": "drop-in `aggr=`", "Graph": "aggregator on a `Graph`"}
     for route, label in routes.items():
         found = []
         for size in small:
             rows = {(row["aggregator"], row["route"]): row for row in size["results"]}
             ratio = rows["softmax", f"{route}, reused"]["ratio_to_pyg_softmax"]
-            found.append(f"{times(1 / ratio)} ({size['num_edges']:,} edges)")
+            if ratio is not None:
+                found.append(f"{times(1 / ratio)} ({size['num_edges']:,} edges)")
         if found:
             yield [label, "PyG's learned softmax, forward + backward", ", ".join(found)]
 
@@ -185,7 +204,7 @@ LAYERS = {
 
 
 def layer_speed() -> Iterator[list[str]]:
-    shapes = dict(benches()).get("layers", {"shapes": []})["shapes"]
+    shapes = benches().get("layers", {"shapes": []})["shapes"]
     for trainee, (label, beside, key) in LAYERS.items():
         found = [
             f"{times(row[key])} ({shape['name']})"
@@ -197,21 +216,98 @@ def layer_speed() -> Iterator[list[str]]:
             yield [label, f"{beside}, a training epoch", ", ".join(found)]
 
 
+def layers() -> str:
+    """Epochs of our own models: beside PyG's layers, and beside our own without an aggregator."""
+    shapes = [
+        {row["trainee"]: row for row in shape["results"]} | {"name": shape["name"]}
+        for shape in benches().get("layers", {"shapes": []})["shapes"]
+    ]
+    dense = [shape for shape in shapes if "gat-none" in shape]
+    lines = {
+        "plain GCN: × faster than PyG's `GCNConv`": [("gcn-none", "faster_than_pyg_gcn")],
+        "plain GAT: × faster than PyG's `GATConv`": [("gat-none", "faster_than_pyg_gat")],
+        **learned("GCN", "gcn", "PyG's `GENConv`, learned softmax", "faster_than_gen_softmax"),
+        **learned("GCN", "gcn", "PyG's `GENConv`, learned power mean", "faster_than_gen_powermean"),
+        **learned("GAT", "gat", "PyG's plain `GATConv`", "faster_than_pyg_gat"),
+        **learned("GCN", "gcn", None, "ratio_to_own"),
+        **learned("GAT", "gat", None, "ratio_to_own"),
+    }
+    rows = [
+        [label, *(between([shape[name][key] for name, key in picked]) for shape in dense)]
+        for label, picked in lines.items()
+    ]
+    return measured(["", *(shape["name"] for shape in dense)], rows if dense else [], left=(0,))
+
+
+def learned(model: str, backbone: str, peer: str | None, key: str) -> dict[str, Any]:
+    """A line on a model with learned aggregators in all layers."""
+    what = f"faster than {peer}" if peer else f"the time of our {model} without them"
+    names = [f"{backbone}-{aggr}-all" for aggr in LEARNED if aggr != "spread"]
+    return {f"{model}, learned aggregators: × {what}": [(name, key) for name in names]}
+
+
+def small() -> str:
+    """Steps on small graphs, the three aggregators together, beside PyG's learned softmax."""
+    sizes = benches().get("small", {"small": []})["small"]
+    routes = list(dict.fromkeys(row["route"] for size in sizes for row in size["results"]))
+    routes = [route for route in routes if route is not None]
+    rows = []
+    for size in sizes:
+        ratios: dict[str, list[float | None]] = {route: [] for route in routes}
+        for row in size["results"]:
+            if row["route"] in ratios:
+                ratio = row["ratio_to_pyg_softmax"]
+                ratios[row["route"]].append(1 / ratio if ratio else None)
+        rows.append([f"{size['num_edges']:,}", *map(between, ratios.values())])
+    return measured(["edges", *(route.replace("Graph", "`Graph`") for route in routes)], rows)
+
+
+def aggregators() -> str:
+    """Aggregators on one graph: beside the linear product and PyG's, and their memory."""
+    graphs = benches().get("bench", {"graphs": []})["graphs"]
+    keys = {
+        "ratio_to_floor": "× the floor",
+        "faster_than_pyg_softmax": "× faster than PyG softmax",
+        "faster_than_pyg_powermean": "× faster than PyG power mean",
+        "memory_arrays": "memory, arrays of [nodes, channels]",
+    }
+    rows = [
+        [row["label"], *(times(row[key]) for key in keys)]
+        for row in (graphs[0]["results"] if graphs else [])
+        if row["pass"] == "forward+backward" and not row["competitor"].startswith("pyg-m")
+    ]
+    return measured(["forward + backward", *keys.values()], rows, left=(0,))
+
+
+BENCHES = ("accelerate", "layers", "small", "bench")
+
+
 @cache
-def benches() -> list[tuple[str, dict[str, Any]]]:
-    found = [(name, BENCH / f"{name}.json") for name in ("accelerate", "layers", "small")]
-    return [(name, json.loads(path.read_text())) for name, path in found if path.is_file()]
+def benches() -> dict[str, dict[str, Any]]:
+    """The stored results by name; a bench that has not been run is not there."""
+    found = {name: BENCH / f"{name}.json" for name in BENCHES}
+    return {name: json.loads(path.read_text()) for name, path in found.items() if path.is_file()}
 
 
-def machine(result: dict[str, Any]) -> str:
-    facts, versions = result["machine"], result["machine"]["versions"]
-    return (
-        f"{facts['cpu']}, {result['settings']['threads']} thread(s), torch {versions['torch']}, "
-        f"torch-geometric {versions['torch-geometric']}, {result['created'][:10]}"
-    )
+def measured(
+    headings: list[str], rows: list[list[str]], left: tuple[int, ...] = (), note: str = ""
+) -> str:
+    """A table of stored benches, or a sentence where there are none."""
+    if not rows:
+        return "No run is stored yet: `make bench-docs` measures it.\n"
+    return table(headings, rows, left) + (f"\n{note}\n" if note else "")
 
 
-def times(ratio: float) -> str:
+def between(ratios: list[float | None]) -> str:
+    """The range of some ratios."""
+    known = [ratio for ratio in ratios if ratio is not None]
+    ends = [times(pick(known, default=None)) for pick in (min, max)]
+    return ends[0] if ends[0] == ends[1] else "–".join(ends)
+
+
+def times(ratio: float | None) -> str:
+    if ratio is None:
+        return "–"
     return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.1f}"
 
 
@@ -257,6 +353,9 @@ PARTS: dict[str, Callable[[], str]] = {
     "compare": compare_output,
     "speed": speed,
     "accelerated": accelerated,
+    "layers": layers,
+    "small": small,
+    "aggregators": aggregators,
 }
 
 

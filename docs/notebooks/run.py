@@ -4,13 +4,34 @@ With ``--write`` the outputs are stored in the notebooks, without what differs f
 """
 
 import argparse
+import re
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
+from nbformat import NotebookNode
 
 HERE = Path(__file__).parent
+
+
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
+
+
+def merged(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
+    """What was printed in pieces, as one output without colours; standard error is left out."""
+    kept: list[NotebookNode] = []
+    for one in outputs:
+        if one.output_type != "stream":
+            kept.append(one)
+        elif one.name == "stdout":
+            text = COLOUR.sub("", one.text)
+            if kept and kept[-1].output_type == "stream":
+                kept[-1].text += text
+            else:
+                kept.append(NotebookNode(one, text=text))
+    return kept
 
 
 def run(path: Path, write: bool) -> None:
@@ -25,7 +46,7 @@ def run(path: Path, write: bool) -> None:
         if "Warning" in said and "TqdmWarning" not in said:  # its bars need another package
             raise SystemExit(f"{path.name}: a cell warns:\n{said}")
         if "outputs" in cell:
-            cell.outputs = [one for one in outputs if one.get("name") != "stderr"]  # progress bars
+            cell.outputs = merged(outputs)  # without progress bars
     notebook.metadata = {"kernelspec": notebook.metadata.kernelspec}
     if write:
         nbformat.write(notebook, path)
