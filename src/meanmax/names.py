@@ -6,7 +6,7 @@ compares those of models with the registries of :mod:`meanmax.nn`.
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-BACKBONES: Final = ("gcn", "masked_gcn", "gat", "cat", "sage", "gin", "mlp")
+BACKBONES: Final = ("gcn", "masked_gcn", "gat", "cat", "sage", "gin", "gen", "mlp")
 WITHOUT_AGGREGATOR: Final = ("mlp",)
 r"""The backbones that ignore the edges and take no aggregator."""
 

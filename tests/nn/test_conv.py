@@ -22,7 +22,7 @@ from meanmax.nn import (
 )
 
 NODES = 12
-BACKBONES = ("gcn", "masked_gcn", "gat", "cat", "sage", "gin")
+BACKBONES = ("gcn", "masked_gcn", "gat", "cat", "sage", "gin", "gen")
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import torch_geometric.nn as pyg
 from torch.nn import Module, ReLU, Sequential
 
 from meanmax import Graph, SparseFeatures, use_backend
-from meanmax.nn import GATConv, GCNConv, GINConv, Linear, SAGEConv
+from meanmax.nn import GATConv, GCNConv, GENConv, GINConv, Linear, SAGEConv
 from tests.nn.graphs import NUM_NODES, awkward_edges, edge_weights, features
 
 CHANNELS, OUT, HEADS = 6, 5, 3
@@ -54,6 +54,23 @@ PAIRS = {
         GINConv(mlp(), train_eps=True),
         pyg.GINConv(mlp(), train_eps=True),
     ),
+    "gen": lambda: (GENConv(CHANNELS, OUT), pyg.GENConv(CHANNELS, OUT, "mean")),
+    "gen of one width": lambda: (
+        GENConv(CHANNELS, CHANNELS, norm="layer", bias=True, eps=0.1),
+        pyg.GENConv(CHANNELS, CHANNELS, "mean", norm="layer", bias=True, eps=0.1),
+    ),
+    "gen max": lambda: (
+        GENConv(CHANNELS, OUT, aggr="max", num_layers=3, expansion=1, norm=None),
+        pyg.GENConv(CHANNELS, OUT, "max", num_layers=3, expansion=1, norm=None),
+    ),
+    "gen one layer": lambda: (
+        GENConv(CHANNELS, OUT, num_layers=1),
+        pyg.GENConv(CHANNELS, OUT, "mean", num_layers=1),
+    ),
+    "gen message norm": lambda: (
+        GENConv(CHANNELS, OUT, msg_norm=True, learn_msg_scale=True),
+        pyg.GENConv(CHANNELS, OUT, "mean", msg_norm=True, learn_msg_scale=True),
+    ),
 }
 WEIGHTED = [name for name in PAIRS if name.startswith("gcn")]
 
@@ -86,7 +103,10 @@ def test_sparse_features(name):
     assert_same_gradients(ours, theirs, out, expected)
 
 
-@pytest.mark.parametrize("name", ["gat without loops", "sage", "sage max", "gin"])
+@pytest.mark.parametrize(
+    "name",
+    ["gat without loops", "sage", "sage max", "gin", "gen", "gen of one width", "gen message norm"],
+)
 def test_different_sources_and_targets(name):
     torch.manual_seed(0)
     ours, theirs = PAIRS[name]()

@@ -7,7 +7,7 @@ import torch
 from torch.nn import Linear
 
 from meanmax import Graph, SparseFeatures, build_model
-from meanmax.nn import CATConv, GATConv, GCNConv, GINConv, MaskedGCNConv, Readout, SAGEConv
+from meanmax.nn import CATConv, GATConv, GCNConv, GENConv, GINConv, MaskedGCNConv, Readout, SAGEConv
 
 NODES, EDGES = 9, 24
 LAYERS = {
@@ -17,6 +17,7 @@ LAYERS = {
     "cat": lambda aggr: CATConv(3, 4, heads=2, aggr=aggr, dropout=0.4),
     "sage": lambda aggr: SAGEConv(3, 4, aggr=aggr),
     "gin": lambda aggr: GINConv(Linear(3, 4), aggr=aggr),
+    "gen": lambda aggr: GENConv(3, 4, aggr=aggr, norm="layer"),
 }
 needs_compiler = pytest.mark.skipif(
     not any(shutil.which(name) for name in ("c++", "g++", "clang++")),

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from meanmax import Graph, use_backend
-from meanmax.nn import CATConv, GATConv, GCNConv, GINConv, Linear, MaskedGCNConv, SAGEConv
+from meanmax.nn import CATConv, GATConv, GCNConv, GENConv, GINConv, Linear, MaskedGCNConv, SAGEConv
 from tests.nn.dense import simple_edges
 
 NODES, CHANNELS, OUT = 8, 3, 4
@@ -23,6 +23,7 @@ LAYERS = {
     ),
     "sage pool": lambda aggr: SAGEConv(CHANNELS, OUT, aggr=aggr, pool=True),
     "gin": lambda aggr: GINConv(Linear(CHANNELS, OUT), aggr=aggr, train_eps=True),
+    "gen": lambda aggr: GENConv(CHANNELS, OUT, aggr=aggr),
 }
 
 

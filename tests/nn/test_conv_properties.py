@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meanmax import Graph, LpAggregation, PolynomialAggregation, SoftmaxAggregation, use_backend
-from meanmax.nn import CATConv, GATConv, GCNConv, GINConv, Linear, MaskedGCNConv, SAGEConv
+from meanmax.nn import CATConv, GATConv, GCNConv, GENConv, GINConv, Linear, MaskedGCNConv, SAGEConv
 
 CHANNELS, OUT = 4, 6
 LAYERS = {
@@ -21,6 +21,7 @@ LAYERS = {
     "sage": lambda aggr: SAGEConv(CHANNELS, OUT, aggr=aggr),
     "sage pool": lambda aggr: SAGEConv(CHANNELS, OUT, aggr=aggr, pool=True),
     "gin": lambda aggr: GINConv(Linear(CHANNELS, OUT), aggr=aggr),
+    "gen": lambda aggr: GENConv(CHANNELS, OUT, aggr=aggr),
 }
 every_layer = pytest.mark.parametrize("name", LAYERS)
 every_aggregator = pytest.mark.parametrize("aggr", [None, "lp", "poly", "softmax", "max"])

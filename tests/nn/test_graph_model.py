@@ -9,7 +9,7 @@ from torch_geometric.nn import global_add_pool, global_mean_pool
 from meanmax import Graph, LpAggregation, build_model
 from meanmax.nn import Readout, graph_model
 
-BACKBONES = ("gcn", "masked_gcn", "gat", "sage", "gin", "mlp")
+BACKBONES = ("gcn", "masked_gcn", "gat", "sage", "gin", "gen", "mlp")
 
 
 def batch(sizes=(4, 1, 6), seed=0):

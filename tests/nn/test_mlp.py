@@ -50,7 +50,7 @@ def test_one_layer_is_logistic_regression():
 
 
 @pytest.mark.parametrize("norm", ["batch", "layer", None])
-@pytest.mark.parametrize("skip", ["linear", "residual", None])
+@pytest.mark.parametrize("skip", ["linear", "residual", "res+", None])
 def test_norms_skips_and_sparse_features(skip, norm):
     model, x = model_of(layers=3, skip=skip, norm=norm, activation="elu"), features()
     model(x, graph_of()).sum().backward()

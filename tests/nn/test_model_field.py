@@ -15,7 +15,7 @@ from meanmax.train import LabeledNodes, Sample, Schedule, TrainingProblem, loop,
 from meanmax.train.problem import FieldSample, restrict_to_field
 
 NODES = 300
-BACKBONES = ("gcn", "masked_gcn", "gat", "cat", "sage", "gin")
+BACKBONES = ("gcn", "masked_gcn", "gat", "cat", "sage", "gin", "gen")
 AGGRS = ("none", "lp", "poly", "softmax", "max")
 
 
@@ -80,8 +80,8 @@ def test_field_equals_whole(backbone, aggr, nonlinear, layers, weighted, sparse)
         torch.testing.assert_close(found_grads[name], grad, rtol=1e-6, atol=1e-7 * scale + 1e-13)
 
 
-@pytest.mark.parametrize("skip", ["linear", "residual", None])
-@pytest.mark.parametrize("backbone", ["gcn", "masked_gcn", "gat"])
+@pytest.mark.parametrize("skip", ["linear", "residual", "res+", None])
+@pytest.mark.parametrize("backbone", ["gcn", "masked_gcn", "gat", "gen"])
 def test_skips_and_layer_norms(backbone, skip):
     given = sample(sparse=True, weighted=False)
     model = model_of(backbone, "softmax", 3, skip=skip, norm="layer")

@@ -18,7 +18,7 @@ from tests.nn.graphs import NUM_NODES, awkward_edges, edge_weights, features
 
 CHANNELS, HIDDEN, CLASSES = 6, 16, 4
 LEARNED = {"pyg-softmax": ("t", SoftmaxAggregation), "pyg-powermean": ("p", PowerMeanAggregation)}
-ALL = [(b, p) for b in ("gcn", "gat", "sage", "gin") for p in LEARNED] + [("gcn", "pna")]
+ALL = [(b, p) for b in ("gcn", "gat", "sage", "gin", "gen") for p in LEARNED] + [("gcn", "pna")]
 
 
 @pytest.fixture
@@ -56,6 +56,10 @@ def by_hand(backbone, baseline):
         "gin": lambda: (
             pyg.GINConv(mlp(CHANNELS, HIDDEN), train_eps=True, aggr=aggr),
             pyg.GINConv(mlp(HIDDEN, CLASSES), train_eps=True),
+        ),
+        "gen": lambda: (
+            pyg.GENConv(CHANNELS, HIDDEN, aggr=aggr, norm=None),
+            pyg.GENConv(HIDDEN, CLASSES, aggr="mean", norm=None),
         ),
     }
     return ModuleList(layers[backbone]())

@@ -5,7 +5,7 @@ import torch
 
 import meanmax
 from meanmax import Graph, LpAggregation, SparseFeatures, build_model
-from meanmax.nn import CATConv, GATConv, GCNConv, GINConv, MaskedGCNConv, SAGEConv
+from meanmax.nn import CATConv, GATConv, GCNConv, GENConv, GINConv, MaskedGCNConv, SAGEConv
 
 NODES, CHANNELS, CLASSES = 30, 6, 4
 LAYERS = {
@@ -15,6 +15,7 @@ LAYERS = {
     "cat": CATConv,
     "sage": SAGEConv,
     "gin": GINConv,
+    "gen": GENConv,
 }
 
 
@@ -91,7 +92,7 @@ def test_none_and_its_name_are_the_same(graph, x):
     assert torch.equal(*outs)
 
 
-@pytest.mark.parametrize("skip", ["linear", "residual"])
+@pytest.mark.parametrize("skip", ["linear", "residual", "res+"])
 @pytest.mark.parametrize("norm", ["batch", "layer"])
 @pytest.mark.parametrize("backbone", LAYERS)
 def test_skip_and_norm(backbone, norm, skip, graph, x):

@@ -6,7 +6,7 @@ import torch
 from meanmax import Graph, build_model
 from meanmax.nn.registry import nest_layer_options
 
-BACKBONES = ("gcn", "sage", "gin", "masked_gcn", "gat")
+BACKBONES = ("gcn", "sage", "gin", "gen", "masked_gcn", "gat")
 AGGREGATORS = ("none", "lp", "poly", "softmax", "max")
 
 

@@ -86,7 +86,7 @@ def test_sparse_features_come_along():
     assert torch.equal(as_dense(problem.sample([0, 3]).x), dense[nodes])
 
 
-@pytest.mark.parametrize("backbone", ["gcn", "masked_gcn", "gat", "sage", "gin"])
+@pytest.mark.parametrize("backbone", ["gcn", "masked_gcn", "gat", "sage", "gin", "gen"])
 def test_one_part_trains_as_the_whole_graph(backbone, monkeypatch):
     monkeypatch.setattr(
         loop, "restrict_to_field", lambda problem, _: problem

@@ -23,6 +23,7 @@ HIDDEN, CLASSES, HEADS = 8, 3, 2
         ("sage", "poly", 6 + HIDDEN, HIDDEN),  # the input takes no gradient
         ("masked_gcn", "lp", 2 * 6 + HIDDEN + 2 * HIDDEN + CLASSES, 3 * HIDDEN + CLASSES),
         ("gin", "softmax", 6 + HIDDEN, HIDDEN),
+        ("gen", "softmax", HIDDEN + CLASSES, HIDDEN + CLASSES),
         ("gat", "none", HIDDEN + HEADS + CLASSES + 1, HIDDEN + HEADS + CLASSES + 1),
     ],
 )

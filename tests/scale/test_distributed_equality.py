@@ -18,6 +18,7 @@ FURTHER = [
     ("sage", "lp", (("pool", True),)),
     ("gat", "poly", (("nonlinear", "all"), ("skip", "linear"))),
     ("gin", "lp", (("nonlinear", "all"),)),
+    ("gen", "softmax", (("layers", 3), ("skip", "res+"), ("norm", "layer"))),
 ]
 TOLERANCE = 1e-5
 

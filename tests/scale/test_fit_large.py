@@ -43,7 +43,7 @@ def classifier(epochs=6, **more):
 
 
 @pytest.mark.parametrize("batches", [CLUSTERS, NEIGHBOURS], ids=lambda b: b.kind)
-@pytest.mark.parametrize("backbone", ["gcn", "masked_gcn", "gat", "sage", "gin"])
+@pytest.mark.parametrize("backbone", ["gcn", "masked_gcn", "gat", "sage", "gin", "gen"])
 def test_every_backbone_learns(data, batches, backbone):
     dataset, split = data
     source = Source.of_dataset(dataset, split)

@@ -11,7 +11,7 @@ from meanmax.scale.features import ScratchSpace, rows_of
 from meanmax.scale.inference import layerwise, scratch_bytes
 from tests.scale.graphs import awkward, features
 
-BACKBONES = ["gcn", "masked_gcn", "gat", "sage", "gin"]
+BACKBONES = ["gcn", "masked_gcn", "gat", "sage", "gin", "gen"]
 AGGREGATORS = ["none", "lp", "poly", "softmax", "max"]
 LITTLE = 40_000  # bytes: several blocks, and more than one for a mapping
 
@@ -62,6 +62,7 @@ def test_both_orders(backbone, order):
     [
         {"norm": "batch", "skip": "linear", "layers": 3},
         {"norm": "layer", "skip": "residual", "layers": 3},
+        {"norm": "batch", "skip": "res+", "layers": 4},
         {"layers": 1},
         {"activation": "elu", "aggr_options": {"sign": "abs"}},
         {"aggr_options": {"shift": "paper"}},

@@ -91,7 +91,7 @@ def test_isolated_nodes_and_fan_outs_beyond_degrees():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("backbone", ["gcn", "gat", "sage", "gin", "masked_gcn"])
+@pytest.mark.parametrize("backbone", ["gcn", "gat", "sage", "gin", "gen", "masked_gcn"])
 def test_all_neighbours_give_the_output_of_the_whole_graph(backbone, weighted):
     """As many hops as layers reach everything; Masked GCN looks two hops far in each layer."""
     graph, x = awkward(weighted=weighted), features()

@@ -1,11 +1,12 @@
-r"""Layers that take any aggregator (GCN, Masked GCN, GAT, CAT, GraphSAGE and GIN), one that ignores
-the edges, and models of them.
+r"""Layers that take any aggregator (GCN, Masked GCN, GAT, CAT, GraphSAGE, GIN and DeeperGCN's), one
+that ignores the edges, and models of them.
 """
 
 from meanmax.nn.acceleration import accelerate, accelerated, restore
 from meanmax.nn.cat import CATConv, StructuralEmbedding, fit_structure, structure_loss
 from meanmax.nn.gat import GATConv
 from meanmax.nn.gcn import GCNConv
+from meanmax.nn.gen import GENConv
 from meanmax.nn.gin import GINConv
 from meanmax.nn.graph_model import GraphModel
 from meanmax.nn.linear import Linear
@@ -23,6 +24,7 @@ __all__ = [
     "DenseLayer",
     "GATConv",
     "GCNConv",
+    "GENConv",
     "GINConv",
     "GraphModel",
     "LayerOptions",

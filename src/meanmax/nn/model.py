@@ -20,6 +20,7 @@ from meanmax.nn.cat import CATConv, StructuralEmbedding, fit_structure, structur
 from meanmax.nn.conv import LayerAggregation, as_graph
 from meanmax.nn.gat import GATConv
 from meanmax.nn.gcn import GCNConv
+from meanmax.nn.gen import GENConv
 from meanmax.nn.gin import GINConv
 from meanmax.nn.linear import Features, as_dense, dropout
 from meanmax.nn.masked_gcn import MaskedGCNConv
@@ -31,7 +32,8 @@ Activation: TypeAlias = Literal["relu", "elu", "none"]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": relu, "elu": elu, "none": lambda h: h}
 # From how many steps away a node's output comes: masks of neighbours come from theirs.
 REACH = {
-    CATConv: 1, DenseLayer: 0, GATConv: 1, GCNConv: 1, GINConv: 1, MaskedGCNConv: 2, SAGEConv: 1,
+    CATConv: 1, DenseLayer: 0, GATConv: 1, GCNConv: 1, GENConv: 1, GINConv: 1, MaskedGCNConv: 2,
+    SAGEConv: 1,
 }  # fmt: skip
 WORTH = 0.8  # of the edges: where more are needed, nothing is gained
 
@@ -153,7 +155,12 @@ class NodeModel(LayerStack):
         \mathrm{skip}_k(H^{(k-1)}) ) \big)
 
     where the last layer has neither norm nor activation, unless it has a norm of its own in
-    :obj:`norms`.
+    :obj:`norms`. With :obj:`pre_activation` the skip is of what norm and activation were applied
+    to: layers add to :math:`Z`, as in DeeperGCN,
+
+    .. math::
+        H^{(k)} = \sigma \big( \mathrm{norm}(Z^{(k)}) \big) \qquad Z^{(k)} =
+        \mathrm{layer}_k(\mathrm{dropout}(H^{(k-1)})) + \mathrm{skip}_k(Z^{(k-1)})
 
     Args:
         layers (sequence): The layers.
@@ -163,6 +170,7 @@ class NodeModel(LayerStack):
         activation (str): The activation of hidden layers.
         dropout (float): Dropout of each layer's input.
         drops_input (bool): Whether layers apply it themselves.
+        pre_activation (bool): Whether skips are of the input before norm and activation.
         structure (StructuralEmbedding, optional): CAT's embeddings of the one graph it is trained
             on; without, they are fitted to each graph.
         structure_channels (int): The channels of embeddings that are fitted.
@@ -178,6 +186,7 @@ class NodeModel(LayerStack):
         activation: Activation,
         dropout: float,
         drops_input: bool,
+        pre_activation: bool = False,
         structure: StructuralEmbedding | None,
         structure_channels: int,
         structure_weight: float,
@@ -190,6 +199,7 @@ class NodeModel(LayerStack):
         self.activation = activation
         self.dropout = dropout
         self.drops_input = drops_input
+        self.pre_activation = pre_activation
         self.structure = structure
         self.structure_channels = structure_channels
         self.structure_weight = structure_weight
@@ -295,6 +305,7 @@ class NodeModel(LayerStack):
         r"""What each layer needs, if that is known of all."""
         beside = [*self.skips, *self.norms]
         beside += [layer.nn for layer in self.layers if isinstance(layer, GINConv)]
+        beside += [layer.mlp for layer in self.layers if isinstance(layer, GENConv)]
         inner = [module for module in beside for module in module.modules()]
         known = all(type(layer) in REACH for layer in self.layers)
         if not known or not all(isinstance(module, BY_NODE) for module in inner):
@@ -310,33 +321,36 @@ class NodeModel(LayerStack):
     ) -> list[Tensor]:
         field = given if isinstance(given, Field) else None
         graph = given.whole if isinstance(given, Field) else as_graph(given, x, None)
-        if not graph.is_local and any(isinstance(norm, BatchNorm1d) for norm in self.norms):
+        if not graph.is_local and any(isinstance(part, BatchNorm1d) for part in self.modules()):
             raise ValueError(
                 "norm='batch' takes its means over the nodes of one process: use norm='layer' "
                 "where the graph is spread over several"
             )
         extra = self._structure_of(graph, structure)
         outs: list[Tensor] = []
-        h: Features = x
+        h = z = x
         for index, layer in enumerate(self.layers):
             stage = None if field is None else field.stages[index]
             if not self.drops_input:
                 h = dropout(h, self.dropout, self.training)
+            added = z if self.pre_activation else h
             if stage is None:
-                out = self.add_skip(index, layer(h, graph, **extra), h)
+                out = self.add_skip(index, layer(h, graph, **extra), added)
             else:
                 part = {name: rows.index_select(0, stage.nodes) for name, rows in extra.items()}
-                out = self.add_skip(index, layer(h, stage.graph, **part), h)
+                out = self.add_skip(index, layer(h, stage.graph, **part), added)
                 out = out.index_select(0, stage.kept)
-            h = self.activate(index, out)
+            z, h = out, self.activate(index, out)
             outs.append(h)
         return outs
 
     def add_skip(self, index: int, out: Tensor, x: Features) -> Tensor:
-        r"""The output of a layer plus the skip of its input, if there is one."""
+        r"""The output of a layer plus the skip of its input, before norm and activation with
+        :obj:`pre_activation`, if there is one.
+        """
         if not self.has_skip[index]:
             return out
-        if self.drops_input:
+        if self.drops_input and not self.pre_activation:
             x = dropout(x, self.dropout, self.training)
         skipped: Tensor = self.skips[index](x)
         return out + skipped

@@ -198,6 +198,7 @@ LAYERS: dict[str, PyGLayer] = {
     "gat": PyGLayer(partial(pyg.GATConv, add_self_loops=False), ("heads", "dropout"), "looped"),
     "sage": PyGLayer(pyg.SAGEConv, (), "plain"),
     "gin": PyGLayer(_gin, ("hidden",), "plain"),
+    "gen": PyGLayer(partial(pyg.GENConv, aggr="mean", norm=None), (), "plain"),
 }
 r"""The layer of each backbone."""
 
@@ -238,8 +239,8 @@ def build_pyg_baseline(
     messages of twice its input's channels for every edge, which is slow where features are many.
 
     Args:
-        backbone (str): :obj:`"gcn"`, :obj:`"gat"`, :obj:`"sage"` or :obj:`"gin"`; :obj:`"pna"`
-            takes any and ignores it.
+        backbone (str): :obj:`"gcn"`, :obj:`"gat"`, :obj:`"sage"`, :obj:`"gin"` or :obj:`"gen"`;
+            :obj:`"pna"` takes any and ignores it.
         baseline (str): One of :obj:`PYG_BASELINES`.
         in_channels, hidden, out_channels, layers, dropout: See :func:`~meanmax.nn.build_model`.
         heads (int, optional): Heads of the hidden layers of :obj:`"gat"`; :obj:`"pna"` ignores

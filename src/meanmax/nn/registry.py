@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias, get_args, overload
 
-from torch.nn import BatchNorm1d, LayerNorm, Module, ReLU, Sequential
+from torch.nn import Module, ReLU, Sequential
 
 from meanmax.aggr import LearnableAggregation
 from meanmax.names import WITHOUT_AGGREGATOR, Level, aggregator_name
@@ -15,6 +15,7 @@ from meanmax.nn.cat import CATConv, Conjunction, StructuralEmbedding
 from meanmax.nn.conv import Aggr, Order, check_positive, check_rate, make_aggregator
 from meanmax.nn.gat import GATConv
 from meanmax.nn.gcn import GCNConv
+from meanmax.nn.gen import NORMS, GENConv, Norm, make_norm
 from meanmax.nn.gin import GINConv
 from meanmax.nn.graph_model import GraphModel, Jump, make_readout
 from meanmax.nn.linear import Linear
@@ -26,8 +27,7 @@ from meanmax.nn.sage import SAGEConv
 from meanmax.ops.spec import Form, check_choice
 
 Nonlinear: TypeAlias = Literal["first", "all", "hidden", "readout"]
-Skip: TypeAlias = Literal["linear", "residual"] | None
-Norm: TypeAlias = Literal["batch", "layer"] | None
+Skip: TypeAlias = Literal["linear", "residual", "res+"] | None
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,7 @@ BACKBONES: dict[str, Backbone] = {
         SAGEConv, ("aggr", "order", "pool"), ("order", "pool"), order="aggregate-first"
     ),
     "gin": Backbone(_gin, ("hidden", "aggr"), order="aggregate-first", form="sum"),
+    "gen": Backbone(GENConv, ("aggr", "norm")),
     "mlp": Backbone(DenseLayer, ()),
 }
 
@@ -200,8 +201,8 @@ def build_model(
 
     Args:
         backbone (str): :obj:`"gcn"`, :obj:`"masked_gcn"`, :obj:`"gat"`, :obj:`"cat"`,
-            :obj:`"sage"`, :obj:`"gin"`, or :obj:`"mlp"`, which ignores the edges: with one layer,
-            it is logistic regression.
+            :obj:`"sage"`, :obj:`"gin"`, :obj:`"gen"`, or :obj:`"mlp"`, which ignores the edges:
+            with one layer, it is logistic regression.
         aggr (str or LearnableAggregation, optional): :obj:`"lp"`, :obj:`"poly"`,
             :obj:`"softmax"`, :obj:`"spread"`, :obj:`"max"`, an aggregator, of which every layer
             gets a copy, or :obj:`"linear"` or :obj:`None` for the backbone's own linear
@@ -223,9 +224,11 @@ def build_model(
             :obj:`"all"` for graphs)
         skip (str, optional): What is added to each layer's output: a :obj:`"linear"` map of its
             input, or the :obj:`"residual"`, the input itself where widths allow and a linear map
-            of it elsewhere. (default: :obj:`None`)
-        norm (str, optional): :obj:`"batch"` or :obj:`"layer"` normalisation of hidden layers.
-            (default: :obj:`None`)
+            of it elsewhere. :obj:`"res+"` is for deep models: what a layer of equal widths adds
+            to is its input before norm and activation, as in DeeperGCN and PyG's
+            :class:`DeepGCNLayer`; other layers have no skip. (default: :obj:`None`)
+        norm (str, optional): :obj:`"batch"` or :obj:`"layer"` normalisation of hidden layers, and
+            inside of the MLPs of :obj:`"gen"`. (default: :obj:`None`)
         activation (str, optional): :obj:`"relu"`, :obj:`"elu"` or :obj:`"none"`.
             (default: the backbone's own: ELU for attention, else ReLU)
         readout (str, sequence or Readout, optional): For graphs: :obj:`"mean"` or :obj:`"sum"`
@@ -264,8 +267,8 @@ def build_model(
     _check_level(backbone, of_graphs, nonlinear=nonlinear, readout=readout, jump=jump)
     nonlinear = nonlinear or ("all" if of_graphs else "first")
     check_choice("nonlinear", nonlinear, get_args(Nonlinear))
-    check_choice("skip", skip, ("linear", "residual", None))  # type: ignore[arg-type]
-    check_choice("norm", norm, ("batch", "layer", None))  # type: ignore[arg-type]
+    check_choice("skip", skip, ("linear", "residual", "res+", None))  # type: ignore[arg-type]
+    check_choice("norm", norm, NORMS)  # type: ignore[arg-type]
     activation = activation or family.activation
     check_choice("activation", activation, tuple(ACTIVATIONS))
     heads = check_heads(backbone, heads, hidden, layers)
@@ -293,16 +296,17 @@ def build_model(
             per_head = count if family.heads else None
             own = make_aggregator(aggr, aggr_options or {}, per_head, channels, family.form)
         known = {**vars(options), "hidden": hidden, "heads": count, "concat": not is_last}
-        known |= {"aggr": own, "dropout": rate, "order": order}
+        known |= {"aggr": own, "dropout": rate, "order": order, "norm": norm}
         arguments = {name: known[name] for name in family.takes}
         built.append(family.layer(before, width if is_last else width // heads, **arguments))
     model = NodeModel(
         built,
         skips=[_skip(skip, *sizes) for sizes in pairwise(widths)],
-        norms=[_norm(norm, hidden) for _ in range(layers if of_graphs else layers - 1)],
+        norms=[make_norm(norm, hidden) for _ in range(layers if of_graphs else layers - 1)],
         activation=activation,
         dropout=rate,
         drops_input=family.drops_input,
+        pre_activation=skip == "res+",
         structure=structure,
         structure_channels=out_channels,
         structure_weight=options.structure_weight,
@@ -351,12 +355,6 @@ def check_heads(backbone: str, heads: int | None, hidden: int, layers: int) -> i
 
 
 def _skip(kind: Skip, in_channels: int, out_channels: int) -> Module | None:
-    if kind == "residual" and in_channels == out_channels:
+    if kind in ("residual", "res+") and in_channels == out_channels:
         return Shortcut()
-    return None if kind is None else Linear(in_channels, out_channels)
-
-
-def _norm(kind: Norm, channels: int) -> Module | None:
-    if kind is None:
-        return None
-    return BatchNorm1d(channels) if kind == "batch" else LayerNorm(channels)
+    return None if kind in (None, "res+") else Linear(in_channels, out_channels)

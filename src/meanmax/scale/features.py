@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -19,7 +19,6 @@ from torch import Tensor
 from meanmax.graph import Graph, SparseFeatures
 from meanmax.nn.linear import Features, as_dense
 from meanmax.scale.edges import Array, BatchingError, CsrEdges, RowEdges
-from meanmax.train.problem import Scaling
 
 
 class FeatureRows(Protocol):
@@ -84,11 +83,11 @@ class SparseRows:
 
 
 @dataclass(frozen=True, eq=False)
-class ScaledRows:
-    r"""Rows that are scaled as they are read."""
+class MappedRows:
+    r"""Rows that a function, such as a scaling of features, changes as they are read."""
 
     rows: FeatureRows
-    scaling: Scaling
+    function: Callable[[Any], Features]  # of rows of any number, each by itself
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -96,12 +95,12 @@ class ScaledRows:
         return self.rows.shape
 
     def read(self, first: int, last: int) -> Features:
-        r"""The rows from :obj:`first` to before :obj:`last`, scaled."""
-        return self.scaling(self.rows.read(first, last))
+        r"""The rows from :obj:`first` to before :obj:`last`, changed."""
+        return self.function(self.rows.read(first, last))
 
     def gather(self, nodes: Array) -> Features:
-        r"""The rows of some nodes, scaled."""
-        return self.scaling(self.rows.gather(nodes))
+        r"""The rows of some nodes, changed."""
+        return self.function(self.rows.gather(nodes))
 
 
 def rows_of(x: Features) -> FeatureRows:

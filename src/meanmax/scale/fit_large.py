@@ -18,7 +18,7 @@ from meanmax.scale.batches import Batches
 from meanmax.scale.collectives import Job, Replicas
 from meanmax.scale.distributed import Part
 from meanmax.scale.edges import PASS_BYTES, Array, BatchingError, CsrEdges
-from meanmax.scale.features import FeatureRows, ScaledRows, SparseRows, row_ranges, rows_of
+from meanmax.scale.features import FeatureRows, MappedRows, SparseRows, row_ranges, rows_of
 from meanmax.scale.folder import ROLES, GraphFolder
 from meanmax.scale.inference import MEMORY, ExactSample, exact_rows
 from meanmax.scale.sampling import Draws
@@ -97,7 +97,7 @@ class Source:
             return self.x
         if self.whole is not None:
             return rows_of(scaling(self.whole[0]))
-        return ScaledRows(self.x, scaling)
+        return MappedRows(self.x, scaling)
 
     def sample(self, nodes: LabeledNodes, x: FeatureRows) -> Sample:
         r"""Some nodes in the whole graph: in memory, or computed layer by layer. The features are
@@ -266,8 +266,8 @@ def _check_divisible(classifier: NodeClassifier, what: str, option: str) -> None
     if classifier.backbone == "cat" or classifier.aggr in PYG_BASELINES:
         raise BatchingError(
             f"backbone {classifier.backbone!r} with aggregator {classifier.aggr!r} needs the whole "
-            f"{what}: choose gcn, masked_gcn, gat, sage or gin with none, lp, poly, softmax or "
-            f"max, or mlp, or train without {option}"
+            f"{what}: choose gcn, masked_gcn, gat, sage, gin or gen with none, lp, poly, softmax "
+            f"or max, or mlp, or train without {option}"
         )
     if isinstance(classifier.scale, str):
         raise BatchingError(

@@ -23,8 +23,8 @@ from meanmax.scale.edges import BatchingError, Block, CsrEdges, RowBlocks
 from meanmax.scale.features import (
     DenseRows,
     FeatureRows,
+    MappedRows,
     RowSummary,
-    ScaledRows,
     ScratchSpace,
     row_ranges,
     rows_of,
@@ -46,15 +46,16 @@ class Passes:
     memory: int  # about how many bytes the arrays of one block may take
     on_rows: OnRows | None = None  # called with the number of rows after each block
 
-    def layer(self, model: NodeModel, index: int, x: FeatureRows) -> DenseRows:
-        r"""The output of a layer for all nodes.
+    def layer(self, model: NodeModel, index: int, x: FeatureRows, before: FeatureRows) -> DenseRows:
+        r"""The output of a layer for all nodes, and of norm and activation if :func:`activates`.
+        Its skip is of :obj:`before`, which is :obj:`x` unless :obj:`pre_activation`.
 
         What nodes send is computed once for each node, in a separate pass. The layer's
         :meth:`~meanmax.nn.conv.Conv.receive` then runs on blocks of rows.
         """
         layer, masked = model.layers[index], x
         if isinstance(layer, DenseLayer):
-            return self._by_node(model, index, x)
+            return self._by_node(model, index, x, before)
         assert isinstance(layer, Conv)
         if isinstance(layer, MaskedGCNConv):
             masked = self._over_neighbours(layer, x, partial(_mask, layer, x), x.shape[1])
@@ -65,8 +66,7 @@ class Passes:
             taken = masked.read(*rows)
             own = sent.read(*rows) if layer.needs_own else None
             out = layer.receive(source, own, taken, layer.prepare(block))  # type: ignore[arg-type]
-            out = model.add_skip(index, out, taken if masked is x else x.read(*rows))
-            return model.activate(index, out)
+            return _finish(model, index, out, taken if before is masked else before.read(*rows))
 
         out = self._over_neighbours(layer, sent, receive, width_of(layer))
         for rows in {id(rows): rows for rows in (masked, sent) if rows is not x}.values():
@@ -78,7 +78,9 @@ class Passes:
         if isinstance(rows, DenseRows):
             self.scratch.release(rows.array)
 
-    def _by_node(self, model: NodeModel, index: int, x: FeatureRows) -> DenseRows:
+    def _by_node(
+        self, model: NodeModel, index: int, x: FeatureRows, before: FeatureRows
+    ) -> DenseRows:
         r"""The output of a layer that ignores the edges."""
         layer = model.layers[index]
         assert isinstance(layer, DenseLayer)
@@ -86,8 +88,8 @@ class Passes:
         out = self.scratch.array(size, width)
         for first, last in row_ranges(size, 24 * (channels + width), self.memory):
             rows = x.read(first, last)
-            done = model.activate(index, model.add_skip(index, layer.lin(rows), rows))
-            out[first:last] = done.numpy()
+            skipped = rows if before is x else before.read(first, last)
+            out[first:last] = _finish(model, index, layer.lin(rows), skipped).numpy()
             if self.on_rows is not None:
                 self.on_rows(last - first)
         return DenseRows(out)
@@ -122,6 +124,18 @@ class Passes:
             if self.on_rows is not None:
                 self.on_rows(last - first)
         return DenseRows(out)
+
+
+def activates(model: NodeModel, index: int) -> bool:
+    r"""Whether norm and activation are applied to the output of a layer before it is kept. With
+    :obj:`pre_activation`, the next skip needs it without.
+    """
+    return not model.pre_activation or index == len(model.layers) - 1
+
+
+def _finish(model: NodeModel, index: int, out: Tensor, before: Features) -> Tensor:
+    out = model.add_skip(index, out, before)
+    return model.activate(index, out) if activates(model, index) else out
 
 
 def _mask(layer: MaskedGCNConv, x: FeatureRows, block: Block, source: Features) -> Tensor:
@@ -181,14 +195,17 @@ def run_layers(
     r"""The same with results in scratch space, which then holds the last layer's."""
     passes = Passes(RowBlocks(edges), scratch, memory, on_rows)
     h: FeatureRows = rows
+    before: FeatureRows = rows
     with evaluation_mode(model):
         for index in range(len(model.layers)):
-            out = passes.layer(model, index, h)
-            if h is not rows:
-                passes.release(h)
-            h = out
-    assert isinstance(h, DenseRows)
-    return h
+            out = passes.layer(model, index, h, before)
+            if before is not rows:
+                passes.release(before)
+            h = before = out
+            if not activates(model, index):
+                h = MappedRows(out, partial(model.activate, index))
+    assert isinstance(before, DenseRows)
+    return before
 
 
 def width_of(layer: Module) -> int:
@@ -302,7 +319,7 @@ def predict_folder(
         )
     rows: FeatureRows = folder.x
     if classifier.fitted_params_["scale"]:
-        rows = ScaledRows(rows, classifier.scaling_)
+        rows = MappedRows(rows, classifier.scaling_)
     place = folder.path.parent if scratch is None else scratch
     out = layerwise(
         classifier.model_, rows, folder.edges, memory=memory, scratch=place, on_rows=on_rows

@@ -13,7 +13,7 @@ from meanmax.train.fit import GraphData, fit
 
 from ...train.collection import collection
 
-BACKBONES = ("gcn", "masked_gcn", "gat", "cat", "sage", "gin")
+BACKBONES = ("gcn", "masked_gcn", "gat", "cat", "sage", "gin", "gen")
 DEEP = {"layers": 3, "skip": "linear", "norm": "layer", "scale": "standard", "dropout": 0.2}
 
 
@@ -61,7 +61,7 @@ def test_the_frozen_candidate_is_the_baseline(backbone, dataset, drawn):
 
 
 @pytest.mark.parametrize("readout", ["mean", "sum"])
-@pytest.mark.parametrize("backbone", ["gcn", "gat", "sage", "gin"])
+@pytest.mark.parametrize("backbone", ["gcn", "gat", "sage", "gin", "gen"])
 def test_the_frozen_candidate_of_graphs_is_the_baseline(backbone, readout):
     peaks = collection()
     search = Search(backbone, peaks.name, "accuracy", budget=3, level="graph")

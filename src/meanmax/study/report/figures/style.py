@@ -18,7 +18,7 @@ from meanmax.study.report.charts import Band
 # Palettes that colour-blind readers can distinguish, by Okabe and Ito and by Tol (muted).
 OKABE_ITO = "#0072B2 #E69F00 #009E73 #CC79A7 #56B4E9 #D55E00 #F0E442 #444444".split()
 TOL = "#332288 #88CCEE #44AA99 #117733 #999933 #DDCC77 #CC6677 #882255 #AA4499 #777777".split()
-BACKBONE_NAMES = {"masked_gcn": "Masked GCN", "sage": "GraphSAGE"}
+BACKBONE_NAMES = {"masked_gcn": "Masked GCN", "sage": "GraphSAGE", "gen": "GENConv"}
 LONGEST = 24  # letters of a data set's name above a panel
 SIZE = 8  # of text, in points
 
