@@ -43,6 +43,11 @@ def sum(
         edge_weight (Tensor, optional): Edge weights in the order of :obj:`graph.edge_index`,
             :obj:`[num_edges]` or :obj:`[num_edges, heads]`. (default: the graph's own, or 1)
         backend (str, optional): The backend. (default: see :class:`meanmax.use_backend`)
+
+    Example:
+        >>> graph = Graph.from_edge_index([[0, 1], [2, 2]], num_nodes=3)
+        >>> sum(torch.tensor([[1.0], [3.0], [0.0]]), graph)[2]
+        tensor([4.])
     """
     return _reduce(x, graph, edge_weight, backend, "sum")
 
@@ -53,6 +58,11 @@ def mean(
     r"""The weighted mean over neighbours, :math:`\sum_u a_{vu} z_u / \sum_u a_{vu}`.
 
     It is 0 where there is no weight. The arguments are those of :func:`sum`.
+
+    Example:
+        >>> graph = Graph.from_edge_index([[0, 1], [2, 2]], num_nodes=3)
+        >>> mean(torch.tensor([[1.0], [3.0], [0.0]]), graph)[2]
+        tensor([2.])
     """
     return _reduce(x, graph, edge_weight, backend, "mean")
 
@@ -63,6 +73,11 @@ def max(
     r"""The maximum over neighbours of positive weight, 0 where there is none.
 
     The gradient is shared evenly among ties. The arguments are those of :func:`sum`.
+
+    Example:
+        >>> graph = Graph.from_edge_index([[0, 1], [2, 2]], num_nodes=3)
+        >>> max(torch.tensor([[1.0], [3.0], [0.0]]), graph)[2]
+        tensor([3.])
     """
     return _reduce(x, graph, edge_weight, backend, "max")
 

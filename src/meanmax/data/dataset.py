@@ -25,7 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Split:
-    r"""Disjoint sets of nodes, or of graphs where those have the labels; each sorted, int64."""
+    r"""Disjoint sets of nodes, or of graphs where those have the labels; each sorted, int64.
+
+    Example:
+        >>> from meanmax.data import load, make_split
+        >>> split = make_split(load("digits"), seed=0)
+        >>> len(split.train), len(split.val), len(split.test)
+        (200, 300, 1297)
+    """
 
     train: Tensor
     val: Tensor  # used for model selection
@@ -287,6 +294,11 @@ def fingerprint(dataset: Dataset) -> str:
     Two data sets have the same fingerprint exactly if their prepared data are equal, node for node,
     however they are stored: weights that are all 1 count as no weights, and features are hashed as
     sparse if at most half of them are not zero, as dense otherwise.
+
+    Example:
+        >>> from meanmax.data import load
+        >>> fingerprint(load("digits")) == fingerprint(load("digits"))
+        True
     """
     source, target = dataset.edge_index.numpy()
     same, after = target[1:] == target[:-1], target[1:] > target[:-1]
@@ -326,7 +338,13 @@ def _feature_parts(x: Tensor | SparseFeatures) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True)
 class Statistics:
-    r"""Counts of a data set."""
+    r"""Counts of a data set.
+
+    Example:
+        >>> from meanmax.data import load
+        >>> statistics(load("digits")).classes
+        10
+    """
 
     nodes: int  # of all graphs
     edges: int  # between two nodes, parallel ones once; each direction if the graph is directed
@@ -347,7 +365,14 @@ class Statistics:
 
 
 def statistics(dataset: Dataset) -> Statistics:
-    r"""Computes the :class:`Statistics` of a data set."""
+    r"""Computes the :class:`Statistics` of a data set.
+
+    Example:
+        >>> from meanmax.data import load
+        >>> found = statistics(load("digits"))
+        >>> found.nodes, found.edges
+        (1797, 12535)
+    """
     source, target = dataset.edge_index.numpy()
     between = source != target
     ends, size = (source[between], target[between]), dataset.num_nodes

@@ -29,6 +29,12 @@ class DataError(ValueError):
 
     The message names the file or argument, what was found, what is expected and what to do next.
     Readers raise no other exception for bad content.
+
+    Example:
+        >>> from meanmax.data import load
+        >>> load("corra") # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        meanmax.data.files.DataError: there is no data set 'corra': did you mean 'cora'? ...
     """
 
 

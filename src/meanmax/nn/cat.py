@@ -37,6 +37,12 @@ class StructuralEmbedding(Module):
     Args:
         num_nodes (int): The number of nodes.
         channels (int): :math:`C`; the number of classes in the paper.
+
+    Example:
+        >>> graph = Graph.from_edge_index([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> structure = StructuralEmbedding(3, channels=2)
+        >>> structure(graph).shape
+        torch.Size([3, 2])
     """
 
     graph_key: Tensor
@@ -236,6 +242,12 @@ class CATConv(AttentionConv):
         conjunction (str, optional): :obj:`"implicit"` or :obj:`"explicit"`.
             (default: :obj:`"implicit"`)
         self_dropout (float, optional): Dropout of the node's own term. (default: :obj:`0.9`)
+
+    Example:
+        >>> graph = Graph.from_edge_index([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> structure = StructuralEmbedding(3, channels=2)(graph)
+        >>> CATConv(8, 4, heads=2)(torch.randn(3, 8), graph, structure=structure).shape
+        torch.Size([3, 8])
     """
 
     def __init__(

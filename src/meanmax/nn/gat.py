@@ -187,6 +187,11 @@ class GATConv(AttentionConv):
         add_self_loops (bool, optional): Whether each node attends to itself; existing self-loops
             are replaced. (default: :obj:`True`)
         bias (bool, optional): Whether :math:`b` is added. (default: :obj:`True`)
+
+    Example:
+        >>> graph = Graph.from_edge_index([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> GATConv(8, 4, heads=2, aggr="softmax")(torch.randn(3, 8), graph).shape
+        torch.Size([3, 8])
     """
 
     takes_pair = True

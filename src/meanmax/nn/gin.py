@@ -34,6 +34,12 @@ class GINConv(Conv):
             sum. (default: :obj:`None`)
         eps (float, optional): The start value of :math:`\epsilon`. (default: :obj:`0.0`)
         train_eps (bool, optional): Whether :math:`\epsilon` is learned. (default: :obj:`False`)
+
+    Example:
+        >>> layer = GINConv(torch.nn.Linear(8, 4), aggr="lp")
+        >>> graph = Graph.from_edge_index([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> layer(torch.randn(3, 8), graph).shape
+        torch.Size([3, 4])
     """
 
     eps: Tensor

@@ -48,6 +48,13 @@ class GraphModel(Module):
         hidden (int): The width of every layer.
         out_channels (int): Channels of the output.
         jump (str, optional): :obj:`"cat"` to read out all layers. (default: :obj:`None`)
+
+    Example:
+        >>> from meanmax import build_model
+        >>> model = build_model("sage", "softmax", 8, 16, 2, task="graph")
+        >>> pair = Graph.from_edge_index([[0, 1, 2], [1, 0, 3]], batch=[0, 0, 1, 1])
+        >>> model(torch.randn(4, 8), pair).shape
+        torch.Size([2, 2])
     """
 
     def __init__(

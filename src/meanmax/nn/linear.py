@@ -59,6 +59,13 @@ class Linear(LazyParameters, torch.nn.Linear):
         bias (bool, optional): Whether :math:`b` is added. (default: :obj:`True`)
         init (str, optional): :obj:`"glorot"` as PyG's GCN and GAT, or :obj:`"uniform"` as
             :class:`torch.nn.Linear`. (default: :obj:`"uniform"`)
+
+    Example:
+        >>> from meanmax import SparseFeatures
+        >>> x = torch.eye(3)
+        >>> layer = Linear(-1, 4)
+        >>> torch.equal(layer(x), layer(SparseFeatures.from_dense(x)))
+        True
     """
 
     def __init__(

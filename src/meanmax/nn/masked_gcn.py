@@ -129,6 +129,11 @@ class MaskedGCNConv(OrderedConv):
     Args:
         in_channels, out_channels, aggr, order, bias: As in :class:`GCNConv`.
         dropout (float, optional): Dropout of the masked input. (default: :obj:`0.0`)
+
+    Example:
+        >>> graph = Graph.from_edge_index([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> MaskedGCNConv(8, 4, aggr="poly")(torch.randn(3, 8), graph).shape
+        torch.Size([3, 4])
     """
 
     def __init__(

@@ -25,6 +25,12 @@ class DenseLayer(Module):
     Args:
         in_channels (int): Channels of the input.
         out_channels (int): Channels of the output.
+
+    Example:
+        >>> import torch
+        >>> graph = Graph.from_edge_index([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> DenseLayer(8, 4)(torch.randn(3, 8), graph).shape
+        torch.Size([3, 4])
     """
 
     def __init__(self, in_channels: int, out_channels: int) -> None:

@@ -175,6 +175,15 @@ class NodeModel(LayerStack):
             on; without, they are fitted to each graph.
         structure_channels (int): The channels of embeddings that are fitted.
         structure_weight (float): :math:`\lambda` of the embeddings' loss.
+
+    Example:
+        >>> from meanmax import build_model
+        >>> model = build_model("gcn", "softmax", 8, 16, 2)
+        >>> graph = Graph.from_edge_index([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> model(torch.randn(3, 8), graph).shape
+        torch.Size([3, 2])
+        >>> model.learned()
+        {'layers.0.gamma': tensor(1.)}
     """
 
     def __init__(

@@ -87,6 +87,12 @@ class PyGBaseline(LayerStack):
         in_channels (int): Channels of the input.
         edges (str): Which edges layers are called with; see
             :func:`~meanmax.nn.pyg_baselines.edges_of`.
+
+    Example:
+        >>> graph = Graph.from_edge_index([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> model = build_pyg_baseline("sage", "pyg-softmax", 8, 16, 2, graph=graph)
+        >>> model(torch.randn(3, 8), graph).shape
+        torch.Size([3, 2])
     """
 
     def __init__(

@@ -43,6 +43,12 @@ class SAGEConv(OrderedConv):
         root_weight (bool, optional): Whether :math:`W_2 h_v` is added. (default: :obj:`True`)
         normalize (bool, optional): Whether the output is divided by its length.
             (default: :obj:`False`)
+
+    Example:
+        >>> import torch
+        >>> graph = Graph.from_edge_index([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> SAGEConv(8, 4, aggr="softmax")(torch.randn(3, 8), graph).shape
+        torch.Size([3, 4])
     """
 
     takes_pair = True

@@ -36,6 +36,13 @@ class use_backend:  # noqa: N801 - used like a function
             out = meanmax.functional.lp(x, graph, 2.0)
 
     A compiled function is called inside of the block; it does not contain the block.
+
+    Example:
+        >>> from meanmax import functional
+        >>> graph = Graph.from_edge_index([[0, 1], [2, 2]], num_nodes=3)
+        >>> with use_backend("reference"):
+        ...     functional.lp(torch.tensor([[1.0], [3.0], [0.0]]), graph, 1.0)[2]
+        tensor([4.])
     """
 
     def __init__(self, name: str) -> None:

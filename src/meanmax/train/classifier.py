@@ -216,6 +216,15 @@ class NodeClassifier(Classifier):
         history_ (History): Losses per epoch and the best epoch.
         about_ (dict): Facts that were saved with it.
         fitted_params_ (dict): The parameters that it was fitted with.
+
+    Example:
+        >>> from meanmax.data import load, make_split
+        >>> data = load("digits")
+        >>> split, graph = make_split(data, seed=0), data.graph()
+        >>> model = NodeClassifier("gcn", aggr="softmax", epochs=2)
+        >>> model = model.fit(graph, data.x, data.y, split.train, split.val)
+        >>> model.predict(graph, data.x).shape
+        (1797,)
     """
 
     _format = "meanmax.NodeClassifier/1"

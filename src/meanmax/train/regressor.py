@@ -132,6 +132,15 @@ class NodeRegressor(Regressor):
         metric_ (str): The name of the metric of :meth:`score`.
         n_features_in_, num_nodes_, model_, scaling_, history_, about_, fitted_params_: As in
             :class:`~meanmax.NodeClassifier`.
+
+    Example:
+        >>> import torch
+        >>> from meanmax import Graph
+        >>> graph = Graph.from_edge_index([[0, 1, 2, 3], [1, 2, 3, 0]])
+        >>> x, y = torch.randn(4, 8), torch.tensor([1.0, 2.0, 3.0, 4.0])
+        >>> model = NodeRegressor("sage", epochs=2).fit(graph, x, y, [0, 1], [2, 3])
+        >>> model.predict(graph, x).shape
+        (4,)
     """
 
     _format = "meanmax.NodeRegressor/1"
@@ -143,6 +152,16 @@ class GraphRegressor(OfGraphs, Regressor):
     r"""Learns to predict a number for whole graphs. Collections are given as to
     :class:`~meanmax.GraphClassifier`, whose parameters it has, without :obj:`class_weight`; numbers
     are learned as :class:`~meanmax.NodeRegressor` learns them.
+
+    Example:
+        >>> import torch
+        >>> from meanmax.data import load
+        >>> graphs = load("digits-graphs").to_data_list()[:40]
+        >>> for data in graphs:
+        ...     data.y = torch.tensor([float(data.num_nodes)])
+        >>> model = GraphRegressor(layers=1, epochs=2).fit(graphs, val_mask=range(30, 40))
+        >>> model.predict(graphs).shape
+        (40,)
     """
 
     _format = "meanmax.GraphRegressor/1"
