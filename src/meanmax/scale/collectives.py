@@ -160,6 +160,12 @@ def joined_job(backend: str | None = None) -> Iterator[Job]:
     Args:
         backend (str, optional): As :func:`torch.distributed.init_process_group` takes it.
             (default: gloo, and nccl for tensors on a GPU where there is one)
+
+    Example:
+        >>> with joined_job() as job: # doctest: +IGNORE_EXCEPTION_DETAIL
+        ...     print(job.rank)
+        Traceback (most recent call last):
+        LaunchError: this has to be started by torchrun, once for each part of the graph
     """
     rank, size = (os.environ.get(name) for name in ("RANK", "WORLD_SIZE"))
     if rank is None or size is None:

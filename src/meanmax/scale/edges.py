@@ -124,7 +124,12 @@ class Groups(NamedTuple):
 
 
 def group_nodes(part: Tensor, num_nodes: int, num_parts: int | None = None) -> Groups:
-    r"""Groups nodes by the part of each; parts beyond those that :obj:`part` names are empty."""
+    r"""Groups nodes by the part of each; parts beyond those that :obj:`part` names are empty.
+
+    Example:
+        >>> group_nodes(torch.tensor([1, 0, 1]), 3).order # nodes by part
+        array([1, 0, 2])
+    """
     if part.shape != (num_nodes,):
         raise FolderError(
             f"'part' must hold the part of each of {num_nodes} nodes (got shape {list(part.shape)})"

@@ -70,7 +70,16 @@ class Manifest:
 
 
 def is_graph_folder(path: str | Path) -> bool:
-    r"""Whether there is a graph folder, whole or damaged, at a path."""
+    r"""Whether there is a graph folder, whole or damaged, at a path.
+
+    Example:
+        >>> import tempfile
+        >>> from meanmax.data import load
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     _ = write_folder(f"{place}/karate", load("karate"))
+        ...     is_graph_folder(f"{place}/karate"), is_graph_folder(place)
+        (True, False)
+    """
     return (Path(path) / FILE).is_file()
 
 
@@ -261,6 +270,14 @@ def open_folder(path: str | PathLike[str], *, verify: bool = False) -> GraphFold
         path (str or PathLike): The folder.
         verify (bool, optional): Whether checksums are compared, for which everything is read.
             (default: :obj:`False`)
+
+    Example:
+        >>> import tempfile
+        >>> from meanmax.data import load
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     _ = write_folder(f"{place}/karate", load("karate"))
+        ...     open_folder(f"{place}/karate", verify=True).num_nodes
+        34
     """
     folder = Path(path)
     manifest = read_manifest(folder)
@@ -425,6 +442,14 @@ def write_folder(
             (default: :obj:`None`)
         overwrite (bool, optional): Whether a graph folder at this path is replaced.
             (default: :obj:`False`)
+
+    Example:
+        >>> import tempfile
+        >>> from meanmax.data import load
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     folder = write_folder(f"{place}/karate", load("karate"))
+        ...     folder.num_nodes
+        34
     """
     more: dict[str, Array] = {}
     if isinstance(source, GraphFolder):

@@ -172,6 +172,15 @@ def layerwise(
         scratch (Path, optional): A folder for hidden layers, kept in files there that are deleted
             at the end; in memory if :obj:`None`. (default: :obj:`None`)
         on_rows (callable, optional): Called with the number of rows after each block.
+
+    Example:
+        >>> from meanmax import build_model
+        >>> from meanmax.data import load
+        >>> karate = load("karate")
+        >>> model = build_model("gcn", "softmax", karate.num_features, 16, karate.num_classes).eval()
+        >>> out = layerwise(model, karate.x, karate.graph(), memory=1 << 20)
+        >>> bool(torch.allclose(out, model(karate.x, karate.graph()), atol=1e-5))
+        True
     """
     rows = rows_of(x) if isinstance(x, Tensor | SparseFeatures) else x
     edges = CsrEdges.of(graph) if isinstance(graph, Graph) else graph
