@@ -177,7 +177,7 @@ def layerwise(
         >>> from meanmax import build_model
         >>> from meanmax.data import load
         >>> karate = load("karate")
-        >>> model = build_model("gcn", "softmax", karate.num_features, 16, karate.num_classes).eval()
+        >>> model = build_model("gcn", "softmax", karate.num_features, 16, out_channels=4).eval()
         >>> out = layerwise(model, karate.x, karate.graph(), memory=1 << 20)
         >>> bool(torch.allclose(out, model(karate.x, karate.graph()), atol=1e-5))
         True
