@@ -113,7 +113,9 @@ def compare_output() -> str:
     shown = task.group.comparison
     grid = comparison_grid(shown, "auto")
     kept = [k for k, name in enumerate(grid.headings) if name not in ("learned", "maxness", "s")]
-    rows = [[row[k] for k in kept] for row in grid.rows]
+    count = len(task.compared) + 1  # the methods; of the references, the best one
+    (best,) = (row for row in grid.rows[count:] if row[0] == task.best_reference.aggr)
+    rows = [[row[k] for k in kept] for row in [*grid.rows[:count], best]]
     verdict = shown.verdict.removesuffix(CAVEAT).strip()
     text = plain(Grid(grid.title, [grid.headings[k] for k in kept], rows))
     return (
@@ -137,8 +139,8 @@ def facts() -> str:
             f"torch-geometric {versions['torch-geometric']}"
         )
         threads = result["settings"]["threads"]
-        run = f"{name} on {threads} thread{'s' if threads > 1 else ''}, {result['created'][:10]}"
-        found.setdefault(where, []).append(run)
+        on = f"{threads} thread{'s' if threads > 1 else ''}, {result['created'][:10]}"
+        found.setdefault(where, []).append(f"{BENCHES[name]} on {on}")
     runs = ". ".join(f"{where}: {'; '.join(runs)}" for where, runs in found.items())
     return f"Medians of one run each. {runs}."
 
@@ -147,17 +149,14 @@ ROUTES = {"accelerated": "accelerated", "csr": "PyG on CSR", "EdgeIndex": "PyG o
 
 
 def accelerated_speed() -> Iterator[list[str]]:
-    for label, shapes in accelerated_rows().items():
-        found = [
-            f"{times(ratios['accelerated'])} ({name})"
-            for name, ratios in shapes.items()
-            if ratios.get("accelerated") is not None
-        ]
-        yield [
-            f"`accelerate`: {label}",
-            "PyG with `edge_index`, a training epoch",
-            ", ".join(found),
-        ]
+    by_shape: dict[str, list[float | None]] = {}
+    for shapes in accelerated_rows().values():
+        for name, ratios in shapes.items():
+            by_shape.setdefault(name, []).append(ratios.get("accelerated"))
+    if by_shape:
+        found = ", ".join(f"{between(ratios)} ({name})" for name, ratios in by_shape.items())
+        models = "`accelerate(model)`: GCN, GAT, SAGE, GIN, GENConv"
+        yield [models, "PyG with `edge_index`, a training epoch", found]
 
 
 def accelerated() -> str:
@@ -195,25 +194,29 @@ def aggregator_speed() -> Iterator[list[str]]:
 
 
 LAYERS = {
-    "gcn-none": ("`meanmax.nn.GCNConv`", "PyG `GCNConv`", "faster_than_pyg_gcn"),
-    "gat-none": ("`meanmax.nn.GATConv`", "PyG `GATConv`", "faster_than_pyg_gat"),
-    "gcn-softmax-all": (
-        "GCN with softmax", "PyG `GENConv`, learned softmax", "faster_than_gen_softmax",
+    "layers on a `Graph`: GCN, GAT": (
+        "PyG's layers, a training epoch",
+        {"gcn-none": "faster_than_pyg_gcn", "gat-none": "faster_than_pyg_gat"},
     ),
-}  # fmt: skip
+    "layers on a `Graph`: GCN with softmax": (
+        "PyG's `GENConv`, learned softmax, a training epoch",
+        {"gcn-softmax-all": "faster_than_gen_softmax"},
+    ),
+}
 
 
 def layer_speed() -> Iterator[list[str]]:
     shapes = benches().get("layers", {"shapes": []})["shapes"]
-    for trainee, (label, beside, key) in LAYERS.items():
-        found = [
-            f"{times(row[key])} ({shape['name']})"
+    for label, (beside, keys) in LAYERS.items():
+        found = {
+            shape["name"]: [
+                row[keys[row["trainee"]]] for row in shape["results"] if row["trainee"] in keys
+            ]
             for shape in shapes
-            for row in shape["results"]
-            if row["trainee"] == trainee and row[key] is not None
-        ]
-        if found:
-            yield [label, f"{beside}, a training epoch", ", ".join(found)]
+        }
+        cells = [f"{between(found[name])} ({name})" for name in found if found[name]]
+        if cells:
+            yield [label, beside, ", ".join(cells)]
 
 
 def layers() -> str:
@@ -279,7 +282,12 @@ def aggregators() -> str:
     return measured(["forward + backward", *keys.values()], rows, left=(0,))
 
 
-BENCHES = ("accelerate", "layers", "small", "bench")
+BENCHES = {
+    "accelerate": "accelerated models",
+    "layers": "layers",
+    "small": "aggregators by size",
+    "bench": "aggregators on 505,000 edges",
+}
 
 
 @cache

@@ -26,11 +26,13 @@ def merged(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
         if one.output_type != "stream":
             kept.append(one)
         elif one.name == "stdout":
-            text = COLOUR.sub("", one.text)
             if kept and kept[-1].output_type == "stream":
-                kept[-1].text += text
+                kept[-1].text += one.text
             else:
-                kept.append(NotebookNode(one, text=text))
+                kept.append(NotebookNode(one))
+    for one in kept:
+        if one.output_type == "stream":
+            one.text = COLOUR.sub("", one.text)
     return kept
 
 

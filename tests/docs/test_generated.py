@@ -45,7 +45,7 @@ def test_benches_that_were_not_run_are_said_to_be_missing(bench):
 
 def test_one_bench_is_enough(bench):
     shutil.copy(ROOT / "results" / "bench" / "small.json", bench)
-    assert "small on 1 thread" in generated.speed()
+    assert "aggregators by size on 1 thread" in generated.speed()
     assert generated.layers().startswith("No run")
 
 

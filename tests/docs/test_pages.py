@@ -40,6 +40,10 @@ def test_programs_run_and_print_what_they_say(page, tmp_path, monkeypatch, capsy
         assert [line for line in printed if line in said] == said
 
 
+def test_readme_fits_on_110_lines():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 110
+
+
 def commands(page):
     for block in [*blocks(page, "bash"), *blocks(page, "console")]:
         for line in block.replace("\\\n", " ").splitlines():
