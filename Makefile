@@ -85,7 +85,7 @@ bench: $(STAMP) ## Time the aggregators beside PyG's
 	$(BIN)/meanmax bench $(ARGS)
 
 # Half an hour on a machine that does nothing else. What fails or is left out keeps its stored result.
-BENCHES ?= small layers bench
+BENCHES ?= small layers accelerate bench
 bench-docs: $(STAMP) ## Measure the speed that README and site show, and write their tables
 	for what in $(BENCHES); do \
 	$(BIN)/meanmax bench $$(test $$what = bench || printf -- "--$$what") --out bench-results $(ARGS) || exit 1; \

@@ -139,7 +139,13 @@ def assert_message(result, *parts):
 
 
 @pytest.mark.parametrize(
-    "words", [("--max-edges", "9"), ("--layers", "--nodes", "9"), ("--small", "--cold")]
+    "words",
+    [
+        ("--max-edges", "9"),
+        ("--layers", "--nodes", "9"),
+        ("--small", "--cold"),
+        ("--accelerate", "--no-memory"),
+    ],
 )
 def test_options_without_effect(words):
     assert_message(invoke("bench", *words), "has no effect", "leave it out")

@@ -9,7 +9,7 @@ from .small import full_result
 
 def test_files(tmp_path):
     result = full_result()
-    written = write_files(result, tmp_path)
+    written = write_files(result, tmp_path, "bench")
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "bench.json",
         "bench.png",
@@ -23,7 +23,7 @@ def test_files(tmp_path):
 def test_a_failed_write_leaves_the_old_file(tmp_path):
     (tmp_path / "bench.json").write_text("old")
     with pytest.raises(TypeError):
-        write_files({"not": {"json"}}, tmp_path)
+        write_files({"not": {"json"}}, tmp_path, "bench")
     assert [path.name for path in tmp_path.iterdir()] == ["bench.json"]
     assert (tmp_path / "bench.json").read_text() == "old"
 

@@ -78,6 +78,12 @@ def _setting(name: str, kind: Any, text: str) -> Callable[[options.F], options.F
     help="Compare training epochs of layers with PyG's instead, and measure their memory.",
 )
 @click.option(
+    "--accelerate",
+    is_flag=True,
+    help="Compare training epochs of PyG's models with meanmax.accelerate, and with PyG on CSR and "
+    "sorted EdgeIndex, instead.",
+)
+@click.option(
     "--cases",
     is_flag=True,
     help="Compare aggregators with linear products instead, at degree 4 and 36, on one graph and "
@@ -100,29 +106,42 @@ def _setting(name: str, kind: Any, text: str) -> Callable[[options.F], options.F
     "--out",
     type=options.FOLDER,
     default="bench-results",
-    help="Folder for bench.json, bench.png and bench.svg, or one of layers.json, cases.json and "
-    "small.json.",
+    help="Folder for bench.json, bench.png and bench.svg, or one of layers.json, "
+    "accelerate.json, cases.json and small.json.",
 )
 @options.as_json
 def bench(
-    out: Path, print_json: bool, layers: bool, cases: bool, small: bool, **settings: Any
+    out: Path,
+    print_json: bool,
+    layers: bool,
+    accelerate: bool,
+    cases: bool,
+    small: bool,
+    **settings: Any,
 ) -> None:
     r"""Compare the speed of aggregators with PyG's.
 
     The floor is the faster of two linear products, ours and PyTorch's. All ratios are between
     medians that were measured in turns in this run.
     """
-    if layers + cases + small > 1:
-        raise click.UsageError("--layers, --cases and --small are benches of their own; choose one")
+    if layers + accelerate + cases + small > 1:
+        raise click.UsageError(
+            "--layers, --accelerate, --cases and --small are benches of their own; choose one"
+        )
     generated = ("nodes", "edges", "sweep", "max_edges", "data_dir")
     if layers:
         options.refuse((*generated, "channels", "dtype", "cold"), "with --layers")
+    elif accelerate:
+        options.refuse(
+            (*generated, "channels", "dtype", "cold", "measure_memory"), "with --accelerate"
+        )
     elif cases:
         options.refuse((*generated, "threads", "measure_memory"), "with --cases")
     elif small:
         options.refuse((*generated, "threads", "measure_memory", "cold"), "with --small")
     elif not settings["sweep"]:
         options.refuse(("max_edges",), "without --sweep")
+    from meanmax.study.bench.accelerate import run_accelerate
     from meanmax.study.bench.aggregators import run_bench
     from meanmax.study.bench.cases import run_cases
     from meanmax.study.bench.graphs import GraphError
@@ -130,13 +149,15 @@ def bench(
     from meanmax.study.bench.report import as_json, check_folder, failures, write_files
     from meanmax.study.bench.small import run_small
 
-    run, shown = run_bench, tables
+    name, run, shown = "bench", run_bench, tables
     if layers:
-        run, shown = run_layers, layer_tables
+        name, run, shown = "layers", run_layers, layer_tables
+    elif accelerate:
+        name, run, shown = "accelerate", run_accelerate, accelerate_tables
     elif cases:
-        run, shown = run_cases, case_tables
+        name, run, shown = "cases", run_cases, case_tables
     elif small:
-        run, shown = run_small, small_tables
+        name, run, shown = "small", run_small, small_tables
     try:
         check_folder(out)
         with Progress(console=Console(stderr=True), transient=True) as bars:
@@ -146,7 +167,7 @@ def bench(
                 return lambda: bars.advance(task)
 
             result = run(BenchSettings(**settings), progress)
-        written = write_files(result, out)
+        written = write_files(result, out, name)
     except OSError as error:
         raise click.ClickException(
             f"cannot write to {out} ({error.strerror or error}); choose another folder with --out"
@@ -192,6 +213,26 @@ def layer_tables(result: dict[str, Any]) -> list[Grid | str]:
         parts.append(_timings(title, "model", rows, shown))
     if result["memory"] is not None:
         parts.append(_memory_table(result["memory"]))
+    return [*parts, *(f"note: {note}" for note in result["notes"])]
+
+
+def accelerate_tables(result: dict[str, Any]) -> list[Grid | str]:
+    r"""The machine, a table for each shape with a row for each model, and notes."""
+    parts: list[Grid | str] = [_machine(result)]
+    for shape in result["shapes"]:
+        rows = {(row["label"], row["route"]): row for row in shape["results"]}
+        routes = list(dict.fromkeys(route for _, route in rows))
+        cells = [
+            [label, decimal(rows[label, routes[0]]["median_ms"], ".2f")]
+            + [decimal(rows[label, route]["ratio"]) for route in routes[1:]]
+            for label in dict.fromkeys(label for label, _ in rows)
+        ]
+        title = (
+            f"{shape['name']}: a training epoch of PyG's models, {shape['num_nodes']:,} nodes, "
+            f"{shape['num_edges']:,} edges, {shape['features']:,} features"
+        )
+        headings = ["model", f"{routes[0]}\nms", *(f"× faster\n{route}" for route in routes[1:])]
+        parts.append(Grid(title, headings, cells, left=["model"]))
     return [*parts, *(f"note: {note}" for note in result["notes"])]
 
 

@@ -4,6 +4,7 @@ other forms of a graph, and accelerated.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -61,7 +62,7 @@ r"""PyG's own models by name, and what tables call them."""
 
 ROUTES: Final[dict[str, Callable[[EpochData], Any]]] = {
     PLAIN: lambda data: data.edge_index,
-    "csr": lambda data: _transposed(data).to_sparse_csr(),
+    "csr": lambda data: _csr(data),
     "EdgeIndex": lambda data: _sorted(data),
     ACCELERATED: lambda data: data.edge_index,
 }
@@ -136,10 +137,12 @@ def _row(name: str, label: str, route: str, timings: Mapping[str, Timing]) -> di
     }
 
 
-def _transposed(data: EpochData) -> Any:
+def _csr(data: EpochData) -> Any:
     size = (data.shape.nodes, data.shape.nodes)
     ones = torch.ones(data.edge_index.size(1))
-    return torch.sparse_coo_tensor(data.edge_index.flip(0), ones, size).coalesce()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "(?s).*(invariant|beta)", UserWarning)
+        return torch.sparse_coo_tensor(data.edge_index.flip(0), ones, size).to_sparse_csr()
 
 
 def _sorted(data: EpochData) -> Any:

@@ -14,8 +14,11 @@ from matplotlib.figure import Figure
 from meanmax.data.files import replacing, write_text
 from meanmax.study.bench.competitors import COMPETITORS, FORWARD, LINEAR, PASSES, TRAIN
 
-JSON_ONLY = {"shapes": "layers.json", "cases": "cases.json", "small": "small.json"}
-r"""The benches without pictures: the key that holds what was measured, and the file."""
+MEASURED = ("graphs", "shapes", "cases", "small")
+r"""The keys of a result that may hold what was measured."""
+
+PARTS = ("pass", "route")
+r"""What tells the rows of one label apart."""
 
 COLOURS = {FORWARD: "#9ecae1", TRAIN: "#2171b5"}
 
@@ -33,20 +36,18 @@ def check_folder(folder: Path) -> None:
     trial.unlink()
 
 
-def write_files(result: dict[str, Any], folder: Path) -> list[Path]:
-    r"""Writes :obj:`layers.json`, :obj:`cases.json` or :obj:`small.json`, or :obj:`bench.json` with
-    :obj:`bench.png` and :obj:`bench.svg`, each file completely or not at all.
+def write_files(result: dict[str, Any], folder: Path, name: str) -> list[Path]:
+    r"""Writes :obj:`name.json`, and pictures beside it if aggregators were measured on graphs,
+    each file completely or not at all.
     """
-    for key, name in JSON_ONLY.items():
-        if key in result:
-            write_text(folder / name, as_json(result) + "\n")
-            return [folder / name]
-    paths = [folder / f"bench.{kind}" for kind in ("json", "png", "svg")]
+    paths = [folder / f"{name}.json"]
     write_text(paths[0], as_json(result) + "\n")
-    figure = draw(result)
-    for path in paths[1:]:
-        with replacing(path) as temporary:
-            figure.savefig(temporary, format=path.suffix[1:], dpi=120)
+    if "graphs" in result:
+        figure = draw(result)
+        for kind in ("png", "svg"):
+            paths.append(folder / f"{name}.{kind}")
+            with replacing(paths[-1]) as temporary:
+                figure.savefig(temporary, format=kind, dpi=120)
     return paths
 
 
@@ -56,11 +57,11 @@ def failures(result: dict[str, Any]) -> list[str]:
         entries = [*result["graphs"], *chain(*(result["sweep"] or {}).values())]
         parts = {f"{graph['name']}, memory": graph["memory_error"] for graph in result["graphs"]}
     else:
-        (entries,) = (result[key] for key in JSON_ONLY if key in result)
+        (entries,) = (result[key] for key in MEASURED if key in result)
         parts = {"memory": result.get("memory_error")}
     parts["cold start"] = (result.get("cold") or {"error": None})["error"]
     found = [
-        (", ".join([entry["name"], row["label"], *([row["pass"]] if "pass" in row else [])]), row)
+        (", ".join([entry["name"], row["label"], *(row[k] for k in PARTS if row.get(k))]), row)
         for entry in entries
         for row in entry["results"]
     ]
