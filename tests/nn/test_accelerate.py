@@ -14,6 +14,7 @@ from torch_geometric.nn import aggr as pyg_aggr
 
 import meanmax
 from meanmax import SoftmaxAggregation
+from meanmax.nn.acceleration import messages_of
 from tests.nn.accelerated import CHANNELS, assert_same, example
 from tests.nn.graphs import NUM_NODES, awkward_edges, edge_weights, features
 
@@ -269,3 +270,15 @@ def test_no_grad_then_training(name):
     with torch.no_grad():
         assert not fast(x, edges).requires_grad
     assert_same(layer, x, edges, fast=fast)
+
+
+def test_versions_of_pyg_without_a_layer():
+    assert messages_of("NoConvOfThisVersion", "GCNConv") == (pyg.GCNConv.message,)
+
+
+def test_the_limits_of_the_power_mean_where_pyg_has_no_option_for_them():
+    x, edges = example()
+    layer = meanmax.accelerate(sage(aggr=pyg_aggr.PowerMeanAggregation(2.0, clamp_min=0.0)))
+    expected = layer(x, edges)
+    del layer.aggr_module.min_value, layer.aggr_module.max_value  # as in PyG 2.6
+    torch.testing.assert_close(layer(x, edges), expected)

@@ -29,16 +29,18 @@ from meanmax.nn.twins import FastAggregation, FastConv, Switched, WeightedConv, 
 
 M = TypeVar("M", bound=Module)
 
-SENDS_FEATURES: Final = (
-    MessagePassing.message, pyg.SAGEConv.message, pyg.GINConv.message, pyg.MFConv.message,
-)  # fmt: skip
+
+def messages_of(*names: str) -> tuple[Any, ...]:
+    r"""The methods that make the messages of PyG's layers, of those that this version has."""
+    return tuple(getattr(pyg, name).message for name in names if hasattr(pyg, name))
+
+
+SENDS_FEATURES: Final = messages_of("MessagePassing", "SAGEConv", "GINConv", "MFConv")
 r"""Methods of PyG that send the features of the source."""
 
-SENDS_WEIGHTED: Final = (
-    pyg.GCNConv.message, pyg.GraphConv.message, pyg.APPNP.message, pyg.ClusterGCNConv.message,
-    pyg.GCN2Conv.message, pyg.GatedGraphConv.message, pyg.LGConv.message, pyg.MixHopConv.message,
-    pyg.PDNConv.message, pyg.SGConv.message, pyg.SSGConv.message, pyg.SimpleConv.message,
-    pyg.TAGConv.message,
+SENDS_WEIGHTED: Final = messages_of(
+    "GCNConv", "GraphConv", "APPNP", "ClusterGCNConv", "GCN2Conv", "GatedGraphConv", "LGConv",
+    "MixHopConv", "PDNConv", "SGConv", "SSGConv", "SimpleConv", "TAGConv",
 )  # fmt: skip
 r"""Methods of PyG that multiply them by :obj:`edge_weight`."""
 

@@ -127,8 +127,10 @@ def aggregate(aggr: Module, x: Tensor, graph: Graph, weight: Tensor | None = Non
     p = aggr.p.view(-1, aggr.channels) if aggr.channels != 1 else aggr.p
     if isinstance(p, int | float) and p == 1:
         return weighted_sum(x, graph, weight)
-    mean = weighted_sum(x.clamp(aggr.min_value, aggr.max_value).pow(p), graph, weight)
-    return mean.clamp(aggr.min_value, aggr.max_value).pow(1.0 / p)
+    # PyG 2.6 has no options for these limits.
+    limits = getattr(aggr, "min_value", 0.0), getattr(aggr, "max_value", 100.0)
+    mean = weighted_sum(x.clamp(*limits).pow(p), graph, weight)
+    return mean.clamp(*limits).pow(1.0 / p)
 
 
 def rule_of(aggr: Module) -> Rule:
