@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .campaign import ROOT, Campaign, replay
 
-FUZZERS = ("numerics",)
+FUZZERS = ("numerics", "parsers")
 
 
 def main() -> int:

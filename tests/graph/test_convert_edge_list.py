@@ -121,3 +121,28 @@ def test_malformed_line_is_named(case, reader, tmp_path):
 def test_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError, match="no edge-list file '.*absent.txt'"):
         Graph.from_file(tmp_path / "absent.txt")
+
+
+@pytest.mark.parametrize("damage", [lambda d: d[:-6], lambda d: b"0,1\n", lambda d: d[:10] + b"xx"])
+def test_damaged_gzip_files(damage, tmp_path):
+    path = tmp_path / "edges.csv.gz"
+    path.write_bytes(damage(gzip.compress(b"0,1\n1,2\n")))
+    with pytest.raises(ValueError, match="is no gzip file, or is damaged"):
+        Graph.from_file(path)
+
+
+def test_a_long_line_is_quoted_in_part(tmp_path):
+    path = tmp_path / "edges.csv"
+    path.write_text("0,1\n" + "a," * 5000)
+    with pytest.raises(ValueError, match="line 2 of") as raised:
+        Graph.from_file(path)
+    assert len(str(raised.value)) < 400
+
+
+def test_a_number_far_beyond_the_file_is_refused(tmp_path):
+    path = tmp_path / "edges.txt"
+    path.write_text("0 1\n1 1000000000\n")
+    with pytest.raises(ValueError, match="an edge of node 1,000,000,000, .* pass 'num_nodes'"):
+        Graph.from_file(path)
+    path.write_text("0 1\n1 9999999\n")
+    assert Graph.from_file(path).num_dst == 10_000_000

@@ -120,10 +120,47 @@ def test_files_that_are_missing_or_cut_short(tmp_path, name):
         open_folder(tmp_path / "g")
 
 
+@pytest.mark.parametrize("shape", [b"((((((", b"(" + b"9" * 30 + b",)", b"(-1,)"])
+def test_headers_that_numpy_stumbles_over(tmp_path, shape):
+    write_folder(tmp_path / "g", dataset())
+    path = tmp_path / "g" / "col.npy"
+    content = path.read_bytes()
+    start, end = content.index(b"(", 10), content.index(b")") + 1
+    header = (content[10:start] + shape + content[end:128]).strip()
+    path.write_bytes(content[:10] + header.ljust(117) + b"\n" + content[128:])
+    with pytest.raises(FolderError, match="col.npy is truncated or damaged"):
+        open_folder(tmp_path / "g")
+
+
 def test_another_array_in_its_place(tmp_path):
     write_folder(tmp_path / "g", dataset())
     np.save(tmp_path / "g" / "col.npy", np.zeros(3, np.int32))
     with pytest.raises(FolderError, match="the manifest says"):
+        open_folder(tmp_path / "g")
+
+
+@pytest.mark.parametrize(("name", "number"), [("col", 60), ("col", -1), ("x_col", 12)])
+def test_numbers_of_no_node_or_feature(tmp_path, name, number):
+    write_folder(tmp_path / "g", dataset(sparse=True))
+    path = tmp_path / "g" / f"{name}.npy"
+    array = np.load(path)
+    array[-1] = number
+    np.save(path, array)
+    folder = open_folder(tmp_path / "g")
+    message = "edges of col.npy lead from nodes" if name == "col" else "sparse features are damaged"
+    with pytest.raises(FolderError, match=message):
+        folder.dataset()
+    if name == "col":
+        model = build_model("sage", "lp", 12, 16, 4).eval()
+        with pytest.raises(FolderError, match=message):
+            layerwise(model, folder.x, folder.edges, scratch=tmp_path)
+
+
+def test_a_header_may_not_claim_any_length(tmp_path):
+    write_folder(tmp_path / "g", dataset())
+    path = tmp_path / "g" / "col.npy"
+    path.write_bytes(b"\x93NUMPY\2\0" + b"\xff" * 3 + b"\x7f" + path.read_bytes()[12:])
+    with pytest.raises(FolderError, match=r"col.npy is truncated .*its header is too long"):
         open_folder(tmp_path / "g")
 
 

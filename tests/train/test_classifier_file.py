@@ -81,12 +81,25 @@ def test_files_of_a_later_version_are_refused(saved):
         lambda facts: facts | {"classes": [0]},
         lambda facts: facts | {"history": {"epochs": 3}},
         lambda facts: facts | {"about": 7},
+        lambda facts: facts | {"n_features_in": 33},
     ],
 )
 def test_facts_that_do_not_fit_are_damage(saved, change):
     _, path = saved
     changed(path, change)
     with pytest.raises(ValueError, match="was not saved by meanmax, or is damaged"):
+        NodeClassifier.load(path)
+
+
+def test_features_and_their_scaling_have_one_number(saved):
+    _, path = saved
+    with zipfile.ZipFile(path) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in entries:
+            other = "model/layers.0.bias.npy" if name == "mean.npy" else name
+            archive.writestr(name, entries[other])
+    with pytest.raises(ValueError, match=r"its mean has the shape \[4\], but it declares"):
         NodeClassifier.load(path)
 
 

@@ -299,7 +299,8 @@ aggrs = click.option(
     help=f"Aggregators, separated by commas: {', '.join(AGGR_NAMES)}. 'none' (or 'linear') is the "
     "backbone's own aggregation, the baseline, and is always included.",
 )
-threads = click.option("--threads", type=POSITIVE, default=1, help="Threads of each run.")
+THREADS = click.IntRange(1, 1024)  # OpenMP ends the process if it cannot start that many
+threads = click.option("--threads", type=THREADS, default=1, help="Threads of each run.")
 runs = gather(
     "runs",
     _runs,
@@ -405,6 +406,12 @@ def check_output(
         raise click.ClickException(problem)
 
 
+_NO_MEMORY = (
+    "there is not enough memory for this: choose a smaller model, use mini-batches, or a machine "
+    "with more memory"
+)
+
+
 @contextmanager
 def clear_errors(*kinds: type[Exception]) -> Iterator[None]:
     r"""Shows errors of input, disk or workers, and of these kinds, as one line with exit code 1."""
@@ -419,9 +426,13 @@ def clear_errors(*kinds: type[Exception]) -> Iterator[None]:
     except RuntimeError as error:
         from meanmax.train import CheckpointError, TrainingError
 
+        if "can't allocate memory" in str(error):  # torch has no type of its own for it
+            raise click.ClickException(_NO_MEMORY) from error
         if not isinstance(error, (CheckpointError, TrainingError)):
             raise
         raise click.ClickException(str(error)) from error
+    except MemoryError as error:
+        raise click.ClickException(_NO_MEMORY) from error
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         raise click.ClickException(f"{error.strerror or error}{where}") from error

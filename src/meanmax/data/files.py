@@ -88,7 +88,7 @@ def read_zip(content: bytes, members: tuple[str, ...], what: str) -> dict[str, b
     with refusing(what), zipfile.ZipFile(io.BytesIO(content)) as archive:
         missing = sorted(set(members) - set(archive.namelist()))
         if missing:
-            raise DataError(f"'{what}' lacks {', '.join(missing)}")
+            raise DataError(f"'{what}' lacks {', '.join(missing)}; get the file again")
         check_members(map(archive.getinfo, members), len(content), what)
         return {name: archive.read(name) for name in members}
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import re
+import zlib
 from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -91,17 +93,39 @@ def read_edge_list(path: str | PathLike[str]) -> EdgeList:
     file = Path(path)
     if not file.is_file():
         raise FileNotFoundError(f"there is no edge-list file '{file}'")
+    try:
+        src, dst, *rest = _read_columns(file)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"'{file}' is no gzip file, or is damaged ({error})") from error
+    weight = torch.tensor(rest[0], dtype=torch.get_default_dtype()) if rest else None
+    return EdgeList(torch.from_numpy(np.stack([src, dst])), weight=weight)
+
+
+def check_numbers(edge_index: Any, path: str | PathLike[str]) -> None:
+    r"""Raises a :class:`ValueError` if nodes are numbered so far beyond what a file of this size
+    could list that the graph would be much larger than the file.
+    """
+    highest = int(edge_index.max()) if edge_index.numel() else 0
+    if highest >= _FREE + _PER_BYTE * (size := Path(path).stat().st_size):
+        raise ValueError(
+            f"'{path}' has {size:,} bytes and an edge of node {highest:,}, with as many nodes "
+            f"below it: number nodes from 0 without gaps, or pass 'num_nodes'"
+        )
+
+
+_FREE, _PER_BYTE = 1 << 24, 64
+
+
+def _read_columns(file: Path) -> list[np.ndarray]:
     layout = _find_layout(file)
     if layout is None:
-        return EdgeList(torch.empty(2, 0, dtype=torch.long))
+        return [np.empty(0, np.int64)] * 2
     try:
-        src, dst, *rest = _read_fast(file, layout)
+        return _read_fast(file, layout)
     except UnpackedError:
         raise
     except (ValueError, OverflowError):  # pandas' ParserError is a ValueError
-        src, dst, *rest = _read_line_by_line(file, layout)
-    weight = torch.tensor(rest[0], dtype=torch.get_default_dtype()) if rest else None
-    return EdgeList(torch.from_numpy(np.stack([src, dst])), weight=weight)
+        return _read_line_by_line(file, layout)
 
 
 def _open(file: Path) -> IO[str]:
@@ -208,7 +232,7 @@ def _parse(file: Path, number: int, content: str, layout: _Layout) -> list[Any]:
         2: "two integers 'source target' (as the first edge)",
         3: "two integers and a number 'source target weight' (as the first edge)",
     }.get(layout.columns, "two integers and perhaps a number 'source target [weight]'")
-    raise ValueError(f"line {number} of '{file}' must hold {wanted} (got {content!r})")
+    raise ValueError(f"line {number} of '{file}' must hold {wanted} (got {content[:60]!r})")
 
 
 def _node(field: str) -> np.int64:

@@ -21,7 +21,13 @@ from meanmax.graph.build import (
     ranges,
 )
 from meanmax.graph.checks import Normalize, NumNodes, SelfLoops, as_index, as_weight
-from meanmax.graph.convert import edges_of_data, edges_of_networkx, edges_of_scipy, read_edge_list
+from meanmax.graph.convert import (
+    check_numbers,
+    edges_of_data,
+    edges_of_networkx,
+    edges_of_scipy,
+    read_edge_list,
+)
 from meanmax.graph.handles import make_handle
 
 if TYPE_CHECKING:
@@ -300,10 +306,14 @@ class Graph:
 
         Args:
             path (str or PathLike): The file.
-            num_nodes, normalize, self_loops: See :meth:`from_edge_index`.
+            num_nodes, normalize, self_loops: See :meth:`from_edge_index`. Without
+                :obj:`num_nodes`, nodes whose numbers are far beyond what a file of that size could
+                list are refused.
         """
-        given = read_edge_list(path)._replace(num_nodes=num_nodes)
-        return cls(*build(given, normalize, self_loops))
+        given = read_edge_list(path)
+        if num_nodes is None:
+            check_numbers(given.edge_index, path)
+        return cls(*build(given._replace(num_nodes=num_nodes), normalize, self_loops))
 
     @classmethod
     def batch(cls, graphs: Sequence[Graph]) -> Graph:

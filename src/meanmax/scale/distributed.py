@@ -298,5 +298,5 @@ def open_part(path: Path, job: Job) -> Part:
         names = ("feature_mean", "feature_scale")
         scaling = Scaling(False, *(torch.from_numpy(np.array(folder.arrays[n])) for n in names))
     job.wait()  # reading may take one rank much longer than another
-    graph = distributed_graph(folder.edges, pointer, job)
+    graph = distributed_graph(folder.unchecked_edges, pointer, job)
     return Part(facts, graph, x, y, split, scaling)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from meanmax.graph import Graph, SparseFeatures
 from meanmax.nn.linear import Features, as_dense
-from meanmax.scale.edges import Array, BatchingError, CsrEdges, RowEdges
+from meanmax.scale.edges import Array, BatchingError, CsrEdges, FolderError, RowEdges
 
 
 class FeatureRows(Protocol):
@@ -78,7 +78,12 @@ class SparseRows:
     def _features(self, block: RowEdges) -> SparseFeatures:
         assert block.weight is not None
         pointer, column = torch.from_numpy(block.pointer), torch.from_numpy(block.column)
-        graph = Graph.from_csr(pointer, column, num_src=self.num_features, copy=False)
+        try:
+            graph = Graph.from_csr(pointer, column, num_src=self.num_features, copy=False)
+        except ValueError as error:
+            raise FolderError(
+                f"sparse features are damaged ({error}): write the folder again"
+            ) from error
         return SparseFeatures(graph, torch.from_numpy(block.weight))
 
 

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 import torch
 
 from meanmax.data import Dataset, Split
-from meanmax.data.files import write_text
+from meanmax.data.files import reason_of, write_text
 from meanmax.graph.build import expand, index_dtype
 from meanmax.scale.edges import PASS_BYTES, Array, CsrEdges, FolderError, Groups, group_nodes
 from meanmax.scale.features import DenseRows, FeatureRows, SparseRows, reserve, row_ranges, rows_of
@@ -25,6 +26,7 @@ from meanmax.train.problem import Scaling
 
 FORMAT = "meanmax.graph/1"
 FILE = "manifest.json"
+LONGEST_HEADER = 1 << 16
 ARRAYS = {
     **dict.fromkeys(("rowptr", "col", "x_rowptr", "x_col", "part_ptr"), ("i", (1,))),
     **dict.fromkeys(("node", "train", "val", "test"), ("i", (1,))),
@@ -145,12 +147,13 @@ def mapped(folder: Path, name: str, facts: ArrayFacts) -> Array:
     r"""An array mapped from its file, read-only; raises an error unless it matches the manifest."""
     path = folder / f"{name}.npy"
     try:
-        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+        _check_header(path)
+        array: Array = np.lib.format.open_memmap(path, mode="r")
     except FileNotFoundError as error:
         raise FolderError(f"{path} is missing: write the folder again") from error
-    except (OSError, ValueError) as error:
+    except Exception as error:  # numpy documents no closed list of what it raises
         raise FolderError(
-            f"{path} is truncated or damaged ({error}): write the folder again"
+            f"{path} is truncated or damaged ({reason_of(error)}): write the folder again"
         ) from error
     if array.shape != facts.shape or array.dtype.str != facts.dtype:
         raise FolderError(
@@ -158,6 +161,16 @@ def mapped(folder: Path, name: str, facts: ArrayFacts) -> Array:
             f"{facts.dtype} {list(facts.shape)}: write the folder again"
         )
     return array
+
+
+def _check_header(path: Path) -> None:
+    r"""Raises a :class:`ValueError` for a header that is longer than numpy writes any; numpy would
+    take memory for all of it.
+    """
+    with path.open("rb") as file:
+        start = file.read(12)
+    if start[6:7] != b"\1" and int.from_bytes(start[8:], "little") > LONGEST_HEADER:
+        raise ValueError("its header is too long")
 
 
 ROLES = ("train", "val", "test")
@@ -194,9 +207,22 @@ class GraphFolder:
         r"""Nodes of the graph."""
         return self.manifest.num_nodes
 
-    @property
+    @cached_property
     def edges(self) -> CsrEdges:
-        r"""The edges, mapped."""
+        r"""The edges, mapped. Their nodes are checked once: compiled code relies on them."""
+        columns = self.arrays["col"]
+        for first, last in row_ranges(len(columns), columns.itemsize, PASS_BYTES):
+            some = columns[first:last]
+            if some.min() < 0 or some.max() >= self.num_nodes:
+                raise FolderError(
+                    f"{self.path}: edges of col.npy lead from nodes that do not exist: write the "
+                    f"folder again"
+                )
+        return self.unchecked_edges
+
+    @property
+    def unchecked_edges(self) -> CsrEdges:
+        r"""The edges for those who read only a part, and check that."""
         return CsrEdges(self.arrays["rowptr"], self.arrays["col"], self.arrays.get("weight"))
 
     @property

@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from meanmax.data.files import refusing
 from meanmax.study.runs.engine import in_parallel
 from meanmax.study.runs.plan import Plan, Task, reference
 from meanmax.study.runs.row import Row
@@ -114,11 +115,20 @@ def read_outcomes(file: Path) -> list[Outcome]:
     if not file.is_file():
         return []
     found = []
-    for line in file.read_text("utf-8").splitlines(keepends=True):
-        if line.endswith("\n"):
-            facts: dict[str, Any] = json.loads(line)
-            found.append(Outcome(Case(**facts.pop("case")), **facts))
+    for number, line in enumerate(file.read_bytes().splitlines(keepends=True), start=1):
+        if line.endswith(b"\n"):
+            with refusing(f"{file}:{number}", "remove the line, or choose another file"):
+                facts: dict[str, Any] = json.loads(line)
+                outcome = Outcome(Case(**facts.pop("case")), **facts)
+                for scores in (outcome.baseline, outcome.copy):
+                    if not isinstance(scores, list) or not all(map(_is_score, scores)):
+                        raise ValueError("scores must be lists of numbers")
+                found.append(outcome)
     return found
+
+
+def _is_score(value: object) -> bool:
+    return isinstance(value, int | float) and 0 <= value <= 100
 
 
 def counts(outcomes: Sequence[Outcome], planted: float = 0.0) -> dict[str, int]:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from meanmax.data.files import atomic_write, read_npy
+from meanmax.data.files import atomic_write, read_npy, reason_of
 from meanmax.unpacking import check_members
 
 FORMAT = "meanmax.checkpoint/1"
@@ -144,7 +144,9 @@ def read_archive(
     except FileNotFoundError:
         raise
     except _DAMAGE as error:
-        raise ValueError(f"{path} was not saved by meanmax, or is damaged ({error})") from error
+        raise ValueError(
+            f"{path} was not saved by meanmax, or is damaged ({reason_of(error)})"
+        ) from error
 
 
 class Allocations(TorchFunctionMode):

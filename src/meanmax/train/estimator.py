@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from meanmax.aggr.base import LearnableAggregation
+from meanmax.data.files import reason_of
 from meanmax.graph import Graph
 from meanmax.names import PYG_BASELINES, USUAL_METRIC, Level, Task, default_aggregator
 from meanmax.nn import Trainable, build_model
@@ -279,7 +280,9 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]
         try:
             estimator._restore(facts, arrays)
         except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
-            raise ValueError(f"{path} was not saved by meanmax, or is damaged ({error})") from error
+            raise ValueError(
+                f"{path} was not saved by meanmax, or is damaged ({reason_of(error)})"
+            ) from error
         return estimator
 
     def _restore(self, facts: dict[str, Any], arrays: dict[str, Tensor]) -> None:
@@ -291,6 +294,12 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.n_features_in_, self.num_nodes_ = facts["n_features_in"], facts["num_nodes"]
         self.history_ = History(**facts["history"])
         self.scaling_ = Scaling(facts["sparse"], arrays["mean"], arrays["scale"])
+        for name in ("mean", "scale"):
+            if arrays[name].shape != (self.n_features_in_,):
+                raise ValueError(
+                    f"its {name} has the shape {list(arrays[name].shape)}, but it declares "
+                    f"n_features_in={self.n_features_in_!r}"
+                )
         pair = Graph.from_edge_index([[0, 1], [1, 0]])  # the true degrees are in the state
         sizes = (self.n_features_in_, out_channels)
         named = [(name.split("/", 1), value) for name, value in arrays.items()]

@@ -150,7 +150,7 @@ class Settings:
                 also = f" or one of {', '.join(SCALES)}" if name == "scale" else ""
                 raise SettingsError(f"'{name}' must be of type {kind}{also} (got {value!r})")
             if KINDS[name] is float and value is not None:
-                found[name] = float(value)  # a file may have 1 for 1.0
+                found[name] = _float(name, value)  # a file may have 1 for 1.0
         used = {name: found[name] for name in found if _matters(name, backbone, aggr, found)}
         return cls(backbone=backbone, aggr=aggr, **used)
 
@@ -232,6 +232,15 @@ def check_name(name: str) -> None:
         raise SettingsError(
             f"there is no setting {name!r}: {hint}The settings are {', '.join(sorted(KINDS))}"
         )
+
+
+def _float(name: str, value: int | float | str) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise SettingsError(
+            f"'{name}' is too large for a number (got {str(value)[:20]}...)"
+        ) from None
 
 
 def check_seed(seed: Any) -> int:

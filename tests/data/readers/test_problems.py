@@ -6,6 +6,7 @@ import pyarrow.parquet
 import pytest
 
 from meanmax.data.readers import DataProblem, OwnDataError, check, read_own
+from meanmax.data.readers.problems import Diagnostics
 
 from . import graphs
 
@@ -309,3 +310,9 @@ def test_the_error_survives_the_way_between_processes():
     error = OwnDataError([DataProblem("error", "edges.csv", 7, "no such node", "add it")])
     copy = pickle.loads(pickle.dumps(error))
     assert (type(copy), str(copy), copy.problems) == (OwnDataError, str(error), error.problems)
+
+
+def test_long_names_are_quoted_in_part():
+    found = Diagnostics("nodes.csv")
+    found.error("column '" + "x" * 10**6, "rename '" + "y" * 10**6)
+    assert 1000 < len(str(found.problems[0])) < 1100

@@ -70,9 +70,13 @@ def test_facts_are_read_from_beside_the_rows(tmp_path):
     assert read_facts(tmp_path) == read_facts(rows)
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"data": "wine"}'])
+UNHASHABLE = json.dumps({**dataclasses.asdict(FACTS), "data_hash": []})
+
+
+@pytest.mark.parametrize("line", ["{", "[]", "\xff", '{"data": "wine"}', UNHASHABLE])
 def test_damaged_facts_name_the_line(tmp_path, line):
-    (tmp_path / FILE).write_text(json.dumps(dataclasses.asdict(FACTS)) + f"\n{line}\n", "utf-8")
+    content = json.dumps(dataclasses.asdict(FACTS)) + f"\n{line}\n"
+    (tmp_path / FILE).write_text(content, "latin-1")
     with pytest.raises(StoreError, match=r"datasets.jsonl:2 is damaged .*meanmax data facts"):
         read_facts(tmp_path)
 

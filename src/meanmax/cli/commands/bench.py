@@ -61,7 +61,7 @@ def _setting(name: str, kind: Any, text: str) -> Callable[[options.F], options.F
     click.FloatRange(min=0.0),
     "Seconds of timed calls after which a competitor leaves the rounds (after at least 3).",
 )
-@_setting("threads", options.POSITIVE, "Threads to compute on.")
+@_setting("threads", options.THREADS, "Threads to compute on.")
 @_setting("seed", click.INT, "Seed of graph and features.")
 @click.option(
     "--data-dir",
@@ -382,7 +382,7 @@ def _size(graph: dict[str, Any]) -> str:
     "--limit", type=float, default=4.0, help="GiB of data a process may have; 0 for no limit."
 )
 @click.option("--memory", type=float, default=1.0, help="GiB that the arrays of a block may take.")
-@click.option("--threads", type=options.POSITIVE, default=2, help="Threads to compute on.")
+@click.option("--threads", type=options.THREADS, default=2, help="Threads to compute on.")
 @click.option("--seed", type=options.SEED, default=0, help="Seed of graph and weights.")
 @click.option(
     "--what",

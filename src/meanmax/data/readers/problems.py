@@ -17,6 +17,7 @@ from meanmax.unpacking import UnpackedError, check_unpacked, open_packed
 
 SHOWN = 5
 LISTED = 20
+LONGEST = 500  # characters of a message
 PIECE = 1 << 24
 
 
@@ -166,5 +167,10 @@ class Diagnostics:
         self, severity: Literal["error", "note"], message: str, advice: str, line: int | None
     ) -> None:
         # Messages quote files; a control character would reach the terminal.
-        printable = "".join(sign if sign.isprintable() else "?" for sign in message)
-        self.problems.append(DataProblem(severity, self.file, line, printable, advice))
+        found = (_printable(text) for text in (message, advice))
+        self.problems.append(DataProblem(severity, self.file, line, *found))
+
+
+def _printable(text: str) -> str:
+    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    return "".join(sign if sign.isprintable() else "?" for sign in shown)

@@ -78,12 +78,14 @@ def read_facts(rows: Path) -> dict[tuple[str, str], Facts]:
     path = rows / FILE if rows.is_dir() else rows.with_name(FILE)
     names, found = {field.name for field in dataclasses.fields(Facts)}, {}
     with reported(path):
-        lines = path.read_text("utf-8").splitlines() if path.exists() else []
+        lines = path.read_bytes().splitlines() if path.exists() else []
     for number, line in enumerate(lines, start=1):
         try:
             given = json.loads(line)
             if not isinstance(given, dict) or given.keys() != names:
                 raise ValueError(f"a line must have exactly {', '.join(sorted(names))}")
+            if wrong := [name for name, value in given.items() if not _is_fact(name, value)]:
+                raise ValueError(f"{wrong[0]} cannot be {str(given[wrong[0]])[:60]!r}")
         except ValueError as error:
             raise StoreError(
                 f"{path}:{number} is damaged ({error}): write it again with `meanmax data facts`"
@@ -91,6 +93,13 @@ def read_facts(rows: Path) -> dict[tuple[str, str], Facts]:
         one = Facts(**given)
         found[one.data_hash, one.split] = one
     return found
+
+
+def _is_fact(name: str, value: object) -> bool:
+    if name in ("data", "data_hash", "split", "level"):
+        return isinstance(value, str)
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return known or (value is None and name == "homophily")
 
 
 class Point(NamedTuple):

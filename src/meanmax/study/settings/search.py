@@ -183,7 +183,7 @@ def read_space(name: str) -> dict[str, Any]:
         return packaged(name)
     try:
         content = tomllib.loads(Path(name).read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SettingsError(f"the space {name!r} cannot be read ({error})") from error
     rules, anchors = content.get("rule", []), content.get("anchor", [])
     if not (

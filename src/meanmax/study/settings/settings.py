@@ -145,7 +145,7 @@ def read_rules(name: str) -> dict[str, Any]:
         return packaged(name)
     try:
         content = tomllib.loads(Path(name).read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SettingsError(f"settings file {name!r} cannot be read ({error})") from error
     _check_form(name, content)
     base = packaged(current_name(content["base"])) if "base" in content else {"default": {}}

@@ -76,7 +76,7 @@ def _read_jsonl(path: Path) -> list[Row]:
                 if not isinstance(facts, dict):
                     raise ValueError(f"a row is a JSON object, not {type(facts).__name__}")
                 rows.append(Row.from_dict(facts))
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise _damaged(f"{path}:{number}", error) from error
     return rows
 
@@ -97,12 +97,11 @@ def _write_parquet(rows: Sequence[Row], path: Path) -> None:
 
 
 def _read_parquet(path: Path) -> list[Row]:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         records = pq.read_table(path).to_pylist()
-    except (pa.ArrowException, OSError) as error:
+    except Exception as error:  # Arrow documents no closed list of what it raises
         raise _damaged(str(path), error) from error
     rows = []
     for number, record in enumerate(records, start=1):
