@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo docs tables gallery test test-long test-ray test-browser test-docs test-package lint format bench bench-docs clean distclean
+.PHONY: help install demo docs tables gallery test test-long test-ray test-browser test-docs test-package fuzz lint format bench bench-docs clean distclean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ test-docs: $(VENV)/.installed-docs ## Build the site from nothing and run the no
 test-package: $(STAMP) ## Build sdist and wheel, check them, try the wheel without extras (needs an index)
 	$(BIN)/python tests/package/check_package.py
 
+fuzz: $(STAMP) ## Try random input until stopped, or ARGS="--minutes 10"; failures lie in .fuzz
+	OMP_WAIT_POLICY=passive $(BIN)/python -m tests.fuzz $(ARGS)
+
 lint: $(STAMP) ## Check style, format and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -94,7 +97,7 @@ bench-docs: $(STAMP) ## Measure the speed that README and site show, and write t
 
 clean: ## Remove caches (numba's compiled kernels too), builds and results
 	find src tests examples -type d -name __pycache__ -prune -exec rm -rf {} +
-	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist bench-results demo-report docs/_build
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz build dist bench-results demo-report docs/_build
 
 distclean: clean ## Remove .venv as well
 	rm -rf $(VENV)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .campaign import ROOT, Campaign, replay
 
-FUZZERS = ("numerics", "parsers")
+FUZZERS = ("numerics", "parsers", "commands", "store")
 
 
 def main() -> int:

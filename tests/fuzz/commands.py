@@ -55,9 +55,10 @@ SLOW = {
 }
 SOURCES = [
     *("karate", "karate", "karate", "mine", "mine", "mine", "packed", "mine.npz", "numbers"),
-    *("several.npz", "tables", "broken", "sbm:nodes=30,edges=60", "sbm:nodes=-1", "sbm:nodes=a"),
-    *("sbm:nodes=30,edges=60,classes=99", "reach:", "sets:graphs=9", "sets:graphs=x", "cora"),
+    *("several.npz", "tables", "broken", "colours", "sbm:nodes=30,edges=60", "sbm:nodes=-1"),
+    *("sbm:nodes=a", "sbm:nodes=30,edges=60,classes=99", "reach:", "sets:nodes=9", "sets:x=y"),
     *("nothing", "", ".", "/dev/null", "karat", "runs", "model.zip", "sbm:", "sbm:x=1", "ppi"),
+    *("cora", "digits-graphs"),
 ]
 PATHS = [
     *("runs", "runs", "rows.jsonl", "model.zip", "mine", "packed", "broken", "empty", "mine.toml"),
@@ -259,10 +260,11 @@ def _originals() -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
-    nodes = [f"n{n},{n * 7 % 5},{'red' if n % 3 else 'blue'},{'xy'[n % 2]}\n" for n in range(24)]
     edges = [f"n{n},n{(n + step) % 24}\n" for n in range(24) for step in (1, 5)]
-    write("mine/nodes.csv", "id,height,colour,label\n" + "".join(nodes))
-    write("mine/edges.csv", "source,target\n" + "".join(edges))
+    for name, more in (("mine", ("", "")), ("colours", (",red", ",blue"))):
+        nodes = [f"n{n},{n * 7 % 5},{'xy'[n % 2]}{more[n % 3 == 0]}\n" for n in range(24)]
+        write(f"{name}/nodes.csv", f"id,height,label{more[0] and ',colour'}\n" + "".join(nodes))
+        write(f"{name}/edges.csv", "source,target\n" + "".join(edges))
     write("numbers/nodes.csv", "id,f,label\n" + "".join(f"{n},{n},{n / 7}\n" for n in range(24)))
     write("numbers/edges.csv", "source,target\n" + "".join(f"{n},{n - 1}\n" for n in range(1, 24)))
     for kind, within in (("npz", ""), ("several", ""), ("tables", "tables"), ("store", ""),

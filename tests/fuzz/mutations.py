@@ -7,6 +7,7 @@ import io
 import json
 import re
 import zipfile
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -181,7 +182,7 @@ def facts(content: bytes, rng: Random) -> bytes:
 def _changed(value: Any, rng: Random) -> Any:
     inside = value if isinstance(value, dict | list) else ()
     if not inside or rng.random() < 0.1:
-        return choice(rng, VALUES)
+        return deepcopy(choice(rng, VALUES))  # what is put in may be changed later
     key = choice(rng, list(inside) if isinstance(inside, dict) else range(len(inside)))
     if rng.random() < 0.15:
         if isinstance(inside, dict):

@@ -287,8 +287,7 @@ def study() -> dict[str, Format]:
 
 def _settings(folder: Path) -> object:
     read_rules.cache_clear()
-    found = read_settings(str(folder / "mine.toml"), "gcn", "softmax", "cora")
-    return found, found.make_schedule()
+    return read_settings(str(folder / "mine.toml"), "gcn", "softmax", "cora")
 
 
 def _space(folder: Path) -> object:

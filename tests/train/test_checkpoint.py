@@ -165,3 +165,14 @@ class _Touch:
 
     def __reduce__(self):
         return Path.touch, (Path(self.path),)
+
+
+@pytest.mark.parametrize("change", [lambda best: best.popitem(), lambda best: best.clear()])
+def test_best_weights_of_another_model_are_refused(tmp_path, change):
+    checkpoint = Checkpoint(tmp_path / "run.pt", "run", keep=True)
+    fitted(checkpoint, epochs=2)
+    state = torch.load(checkpoint.path, weights_only=True)
+    change(state["best"])
+    torch.save(state, checkpoint.path)
+    with pytest.raises(CheckpointError, match="its best weights are those of another model"):
+        fitted(checkpoint, epochs=2)

@@ -293,12 +293,23 @@ class _Run:
             self.early_stopping = EarlyStopping(**state["selection"])
             self.history = History(**state["history"])
             self.best = state["best"]
+            if self.best is not None and not _same_shapes(self.best, self.model.state_dict()):
+                raise ValueError("its best weights are those of another model")
             torch.set_rng_state(state["generator"])
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             raise CheckpointError(
                 f"checkpoint {checkpoint.path} does not fit this model ({error}): delete or move "
                 f"it to start over"
             ) from error
+
+
+def _same_shapes(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    r"""Whether two states have the same names, with values of the same shapes."""
+    return first.keys() == second.keys() and all(
+        isinstance(value, Tensor) and value.shape == second[name].shape
+        for name, value in first.items()
+        if isinstance(second[name], Tensor)
+    )
 
 
 @torch.no_grad()
