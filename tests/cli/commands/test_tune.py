@@ -63,7 +63,9 @@ def test_settings_are_searched_once_and_written_for_other_commands(tmp_path):
     words += ["--settings", file, "--out", tmp_path / "runs"]
     compared = CliRunner().invoke(main, ["compare", *map(str, words)])
     assert compared.exit_code == 0, compared.output
-    for row in Store(tmp_path / "runs").rows():
+    runs = [row for row in Store(tmp_path / "runs").rows() if row.backbone == "gcn"]
+    assert len(runs) == 4
+    for row in runs:
         assert row.settings == facts["chosen"][row.aggr]["settings"]
         assert row.settings_name == "mine.toml"
 
