@@ -59,7 +59,7 @@ def accuracies(backbone: str, aggr: str, seed: int) -> list[float]:
 
 def main() -> None:
     """Prints a table in Markdown."""
-    print(f"| accuracy in %, {len(SEEDS)} seeds | degree 8, validation | degree 64: mean | lowest |")
+    print(f"| accuracy, {len(SEEDS)} seeds | degree 8, validation | degree 64: mean | lowest |")
     print("|---|--:|--:|--:|")
     for name, (backbone, aggr) in METHODS.items():
         val, test = zip(*(accuracies(backbone, aggr, seed) for seed in SEEDS), strict=True)
