@@ -47,7 +47,7 @@ def test_help_lists_the_commands():
 
 def test_the_package_runs_as_a_module():
     command = [sys.executable, "-m", "meanmax", "nothing"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert result.returncode == 2
     assert "Usage: python -m meanmax" in result.stderr
     assert "No such command 'nothing'" in result.stderr

@@ -83,6 +83,6 @@ def test_calls_from_several_threads(backend):
 def test_forked_child_of_a_process_that_has_computed():
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
-        [sys.executable, "-c", FORKED], env=env, capture_output=True, text=True, timeout=180
+        [sys.executable, "-c", FORKED], env=env, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
