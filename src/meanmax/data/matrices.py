@@ -80,13 +80,15 @@ def distinct(keys: np.ndarray) -> np.ndarray:
 
 def standardise(features: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
     r"""Subtracts means and divides by standard deviations, both taken over :obj:`rows`; a constant
-    feature is only centred. The result is float32.
+    feature is only centred. The result is float32; what does not fit is a
+    :class:`FloatingPointError`.
     """
     values = features.astype(np.float64)
     known = values if rows is None else values[rows]
-    spread = known.std(axis=0)
-    scaled: np.ndarray = (values - known.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    return scaled.astype(np.float32)
+    with np.errstate(over="raise", invalid="raise"):
+        spread = known.std(axis=0)
+        scaled: np.ndarray = (values - known.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+        return scaled.astype(np.float32)
 
 
 def one_hot_degrees(edge_index: np.ndarray, num_nodes: int) -> np.ndarray:

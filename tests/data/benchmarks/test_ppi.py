@@ -103,6 +103,10 @@ WRONG = {
     "unsorted graphs": {"graph_id": np.array([2, 2, 1, 1, 3])},
     "label 2": {"labels": np.full((5, 1), 2)},
     "NaN": {"features": np.full((5, 2), np.nan)},
+    "beyond float32": {"features": np.array([[0.0, 1], [1, 0], [0, 1e200], [0, 1], [1, 1]])},
+    "squares beyond float64": {
+        "features": np.array([[0.0, 1], [1, 1e300], [0, 1], [0, 1], [1, 1]])
+    },
     "rows missing": {"features": np.zeros((4, 2))},
     "text": {"labels": np.full((5, 1), "a")},
 }
