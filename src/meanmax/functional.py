@@ -13,19 +13,21 @@ from torch import Tensor
 
 from meanmax.graph import Graph
 from meanmax.graph.checks import check_floats, not_a_graph
-from meanmax.ops import AggregationSpec, neighbour_max, tilted_aggregate, weighted_sum
+from meanmax.ops import neighbour_max, tilted_aggregate, weighted_sum
 from meanmax.ops.autograd import own_weight, row_totals, summed_weights, with_heads
 from meanmax.ops.library import Result, operation
-from meanmax.ops.scaling import LARGEST_FEATURE, NotFiniteError, saturate
+from meanmax.ops.scaling import LARGEST_FEATURE, NotFiniteError, cast
 from meanmax.ops.spec import (
     FLOAT32,
     LOWER_BOUND,
     PARAMETER,
+    AggregationSpec,
     Form,
     Kind,
     Shift,
     Sign,
     check_choice,
+    precision_of,
 )
 
 __all__ = ["lp", "max", "mean", "polynomial", "softmax", "sum"]
@@ -141,7 +143,7 @@ def lp(
         (tensor([7.]), tensor([4.]))
     """
     given = signed, beta, mu, backend
-    return extended(x, graph, p, edge_weight, "lp", "weighted", shift, sign, *given)
+    return aggregate(x, graph, p, edge_weight, "lp", "weighted", shift, sign, *given)
 
 
 def polynomial(
@@ -191,7 +193,7 @@ def polynomial(
         (tensor([3.]), tensor([6.]))
     """
     given = signed, beta, mu, backend
-    return extended(x, graph, alpha, edge_weight, "polynomial", form, "consistent", sign, *given)
+    return aggregate(x, graph, alpha, edge_weight, "polynomial", form, "consistent", sign, *given)
 
 
 def softmax(
@@ -239,7 +241,7 @@ def softmax(
         tensor([0.4248])
     """
     given = signed, beta, None, backend
-    return extended(x, graph, gamma, edge_weight, "softmax", form, "consistent", "shift", *given)
+    return aggregate(x, graph, gamma, edge_weight, "softmax", form, "consistent", "shift", *given)
 
 
 def _traceable(x: Tensor, *arguments: Any) -> tuple[Any, ...]:
@@ -248,7 +250,9 @@ def _traceable(x: Tensor, *arguments: Any) -> tuple[Any, ...]:
     if half and torch.is_autocast_enabled(x.device.type):
         x = x.float()
     given = (
-        torch.full((), one, dtype=torch.float64) if isinstance(one, int | float) else one
+        torch.full((), one, dtype=torch.float64)
+        if isinstance(one, int | float) and not isinstance(one, bool)
+        else one
         for one in arguments
     )
     return (x, *given)
@@ -269,23 +273,57 @@ def _reduce(
     flat, heads, dtype = _as_features(x, graph)
     edge = _as_weight(edge_weight, graph, flat, heads)
     z = graph.sources(flat)
-    wide = flat.dtype == torch.float32 and _may_overflow(z, graph, edge)
-    if wide:
-        z, edge = z.double(), None if edge is None else edge.double()
-    out = _without_autocast(RULES[rule], z, graph.local, edge, backend)
-    return _restore(saturate(out, flat.dtype) if wide else out, x, dtype)
+    size, (least, most) = _largest_size(z), _weight_range(graph, edge)
+    run = RULES[rule]
+    if rule == "mean" and _is_extreme_mean(size, least, most, flat.dtype):
+        run = _tilted_mean
+    wide = size > LARGEST_FEATURE or most > FLOAT32.largest_weight
+    if wide and flat.dtype == torch.float32:
+        z, edge = cast(z, torch.float64), None if edge is None else cast(edge, torch.float64)
+    out = _without_autocast(run, z, graph.local, edge, backend)
+    return _restore(out if out.dtype == flat.dtype else cast(out, flat.dtype), x, dtype)
 
 
-def _may_overflow(x: Tensor, graph: Graph, weight: Tensor | None) -> bool:
-    r"""Whether sums of these features need float64; also refuses features that are not finite."""
+def _largest_size(x: Tensor) -> float:
+    r"""The largest magnitude of the features; refuses any that are not finite."""
     low, high = (end.item() for end in x.detach().aminmax()) if x.numel() else (0.0, 0.0)
     if not (math.isfinite(low) and math.isfinite(high)):
         raise NotFiniteError
-    if builtins.max(-low, high) > LARGEST_FEATURE:
-        return True
+    return builtins.max(-low, high)
+
+
+def _weight_range(graph: Graph, weight: Tensor | None) -> tuple[float, float]:
+    r"""The smallest positive and the largest weight."""
     if weight is not None:
-        return weight.numel() > 0 and float(weight.detach().amax()) > FLOAT32.largest_weight
-    return _own_range(graph)[1] > FLOAT32.largest_weight
+        return _positive_range(weight)
+    if "positive_weight_range" not in graph.cache:
+        own = graph.weight
+        graph.cache["positive_weight_range"] = (1.0, 1.0) if own is None else _positive_range(own)
+    known: tuple[float, float] = graph.cache["positive_weight_range"]
+    return known
+
+
+def _positive_range(weight: Tensor) -> tuple[float, float]:
+    weight = weight.detach()
+    if not weight.numel():
+        return 1.0, 1.0
+    low, high = (end.item() for end in weight.aminmax())
+    if low == 0 < high:
+        low = torch.where(weight > 0, weight, high).amin().item()
+    return low, high
+
+
+def _is_extreme_mean(size: float, least: float, most: float, dtype: torch.dtype) -> bool:
+    r"""Whether a sum divided by the weights' sum would lose what the mean keeps."""
+    limits = precision_of(torch.empty(0, dtype=dtype))
+    outside = least < limits.smallest_weight or most > limits.largest_weight
+    return outside or 0 < least * size < torch.finfo(dtype).tiny / torch.finfo(dtype).eps
+
+
+def _tilted_mean(x: Tensor, graph: Graph, weight: Tensor | None, backend: str | None) -> Tensor:
+    r"""The mean as a softmax at :math:`\gamma = 0`, which copes with weights of any size."""
+    spec = _spec("softmax", "weighted", "consistent")
+    return tilted_aggregate(x, graph, x.new_zeros(x.size(1)), weight, None, spec, backend)
 
 
 def _weighted_mean(x: Tensor, graph: Graph, weight: Tensor | None, backend: str | None) -> Tensor:
@@ -358,7 +396,7 @@ def tilted(
 _spec = lru_cache(AggregationSpec)
 
 
-def extended(
+def aggregate(
     x: Tensor,
     graph: Graph,
     theta: float | Tensor,
@@ -372,9 +410,34 @@ def extended(
     mu: float | Tensor | None = None,
     backend: str | None = None,
 ) -> Tensor:
-    r""":func:`tilted` towards the minimum too, and between mean and sum."""
+    r""":func:`tilted`, or :func:`extended` where that is asked for."""
     if not signed and beta is None:
         return tilted(x, graph, theta, edge_weight, kind, form, shift, sign, mu, backend)
+    given = kind, form, shift, sign, signed, beta, mu, backend
+    return extended(x, graph, theta, edge_weight, *given)
+
+
+@operation(
+    "Tensor x, Graph graph, Tensor theta, Edges? edge_weight, str kind, str form, str shift, "
+    "str sign, bool signed, Tensor? beta, Tensor? mu, str? backend",
+    _result,
+    before=_traceable,
+)
+def extended(
+    x: Tensor,
+    graph: Graph,
+    theta: float | Tensor,
+    edge_weight: Tensor | None,
+    kind: Kind,
+    form: Form,
+    shift: Shift,
+    sign: Sign,
+    signed: bool,
+    beta: float | Tensor | None,
+    mu: float | Tensor | None,
+    backend: str | None,
+) -> Tensor:
+    r""":func:`tilted` towards the minimum too, and between mean and sum."""
     check_extension(kind, form, shift, sign, signed=signed, scaled=beta is not None)
     if signed and mu is not None:
         raise ValueError(
@@ -385,24 +448,38 @@ def extended(
         strength = strength.to(x.device)
     if strength.dim() == 1 and x.dim() == 3 and strength.numel() == x.size(1) != x.size(2):
         strength = strength.unsqueeze(1)  # [heads, 1]
-    if not signed:
-        out = tilted(x, graph, strength, edge_weight, kind, form, shift, sign, mu, backend)
-    else:
-        given = form, shift, sign, mu, backend
+    flat, _, dtype = _as_features(x, graph)
+    if edge_weight is not None:
+        check_floats(edge_weight, "edge_weight")
+    wide = flat.dtype
+    if wide == torch.float32 and _is_beyond(flat, _weight_range(graph, edge_weight)):
+        wide = torch.float64
+    # Gradients from several places meet in these, and saturate together.
+    x, strength = cast(x, wide), cast(strength, wide)
+    edge_weight = None if edge_weight is None else cast(edge_weight, wide)
+    given = form, shift, sign, mu, backend
+    if signed:
         out, strength = _signed(x, graph, strength, edge_weight, kind, *given)
+    else:
+        out = tilted(x, graph, strength, edge_weight, kind, *given)
     if beta is None:
-        return out
-    exponent = _as_number(beta, "beta").to(x.device)
-    if not torch.compiler.is_compiling() and not bool(torch.isfinite(exponent).all()):
+        return cast(out, dtype)
+    exponent = cast(_as_number(beta, "beta").to(x.device), torch.float64)
+    if not bool(torch.isfinite(exponent).all()):
         raise ValueError(f"'beta' must be finite (got {beta!r})")
     if exponent.dim() == 1 and x.dim() == 3 and exponent.numel() == x.size(1) != x.size(2):
         exponent = exponent.unsqueeze(1)
     if kind == "lp":
         exponent = exponent - 1 / strength.to(x.device)
     total = _totals(x, graph, edge_weight)
-    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
-    factor = torch.where(total > 0, total, 1.0).to(wide) ** exponent.to(wide)
-    return (out.to(wide) * factor).to(out.dtype)
+    factor = torch.where(total > 0, total, 1.0).double() ** exponent
+    return cast(out * cast(factor, wide), dtype)
+
+
+def _is_beyond(x: Tensor, weights: tuple[float, float]) -> bool:
+    r"""Whether a power of the weights' sum, or an aggregate before it, may not fit float32."""
+    beyond = weights[0] < FLOAT32.smallest_weight or weights[1] > FLOAT32.largest_weight
+    return beyond or _largest_size(x) > LARGEST_FEATURE
 
 
 def _signed(
@@ -411,7 +488,7 @@ def _signed(
     r"""The aggregate towards the maximum where :obj:`theta` is positive, and towards the minimum
     where it is negative; and the parameter of the formula.
     """
-    lowest, traced = LOWER_BOUND[kind], torch.compiler.is_compiling()
+    lowest = LOWER_BOUND[kind]
     below, at_zero = theta.detach() < 0, theta.detach() == 0
     strength = lowest + torch.where(below, -theta, theta)
 
@@ -422,7 +499,7 @@ def _signed(
         return side * tilted(side * own, graph, theta, edge_weight, *arguments)
 
     # At 0 both are the linear end, and the derivative is the mean of theirs.
-    both = traced or (theta.requires_grad and bool(at_zero.any()))
+    both = theta.requires_grad and bool(at_zero.any())
     if not both and not bool(below.any()):
         return tilted(x, graph, strength, edge_weight, kind, *given), strength
     if not both and bool(below.all()):
@@ -481,7 +558,7 @@ def _restore(out: Tensor, x: Tensor, dtype: torch.dtype) -> Tensor:
     r"""Gives an output of the kernels the shape of the features, and the dtype."""
     if x.dim() != 2:
         out = out.view(out.size(0), *x.shape[1:])
-    return out if out.dtype == dtype else out.to(dtype)
+    return out if out.dtype == dtype else cast(out, dtype)
 
 
 def _as_features(x: Tensor, graph: Graph) -> tuple[Tensor, int, torch.dtype]:
@@ -505,7 +582,7 @@ def _as_features(x: Tensor, graph: Graph) -> tuple[Tensor, int, torch.dtype]:
     dtype = x.dtype
     if dtype in (torch.float16, torch.bfloat16):
         dtype = torch.float32 if torch.is_autocast_enabled(x.device.type) else dtype
-        x = x.float()
+        x = cast(x, torch.float32)
     heads = x.size(1) if x.dim() == 3 else 1
     if x.dim() != 2:
         x = x.reshape(x.size(0), math.prod(x.shape[1:]))
@@ -524,7 +601,7 @@ def _as_parameter(
     name, lowest = PARAMETER[kind], LOWER_BOUND[kind]
     theta = _as_number(value, name)
     if theta.dtype != like.dtype or theta.device != like.device:
-        theta = theta.to(device=like.device, dtype=like.dtype)
+        theta = _in_dtype(theta.to(like.device), like)
     if theta.numel() == 1:
         low = high = theta.item()
     else:
@@ -567,10 +644,16 @@ def _as_weight(weight: Tensor | None, graph: Graph, flat: Tensor, heads: int) ->
         return own_weight(graph, flat) if own.requires_grad else None
     check_floats(weight, "edge_weight")
     _check_heads(weight, graph, heads, "edge_weight")
-    weight = weight.to(flat.dtype)
+    weight = _in_dtype(weight, flat)
     if weight.numel():
         _check_range(*weight.detach().aminmax(), "edge_weight")
     return graph.to_graph_order(with_heads(weight)).contiguous()
+
+
+def _in_dtype(values: Tensor, like: Tensor) -> Tensor:
+    r"""Casts to the dtype of :obj:`like`; the gradient of half precision saturates."""
+    half = values.dtype in (torch.float16, torch.bfloat16)
+    return cast(values, like.dtype) if half else values.to(like.dtype)
 
 
 def _own_range(graph: Graph) -> tuple[float, float]:

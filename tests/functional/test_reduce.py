@@ -140,3 +140,36 @@ def test_features_must_be_finite(reduction, backend, bad):
     x[3, 1] = bad
     with pytest.raises(ValueError, match="'x' must be finite"):
         reduction(x, Graph.from_edge_index(EDGES, 30), backend=backend)
+
+
+@pytest.mark.parametrize(
+    ("weight", "size"),
+    [
+        ([1e-39, 0.0, 2e-39], 1.0),
+        ([3e-39, 1e-39, 1e-45], 1e10),
+        ([1e-20, 2e-20, 3e-20], 1e-22),
+        ([1e-12, 2e-12, 1.0], 1e-30),
+        ([1e-30, 1e-38, 1e30], 1e30),
+        ([1e38, 2e38, 1e-10], 1e30),
+    ],
+)
+@both_dtypes
+@every_backend
+def test_mean_with_weights_of_any_size(backend, dtype, weight, size):
+    """What a row without weight is, is the same everywhere: one whose weights are all 0."""
+    x = (size * torch.tensor([[1.0, -2.0], [3.0, 0.5], [7.0, 1.0]])).to(dtype).requires_grad_()
+    weight = torch.tensor([*weight, 0.0], dtype=dtype, requires_grad=True)
+    graph = Graph.from_edge_index([[0, 1, 2, 0], [0, 0, 1, 2]], (3, 4))
+    out = functional.mean(x, graph, edge_weight=weight, backend=backend)
+    a, z = weight.detach().double()[:2], x.detach().double()
+    share = a / a.sum()
+    want = torch.stack([share @ z[:2], z[2], 0 * z[0], 0 * z[0]])
+    torch.testing.assert_close(out.double(), want, rtol=1e-5, atol=0)
+    torch.testing.assert_close(functional.mean(x, graph.with_weight(weight), backend=backend), out)
+    dx, dw = torch.autograd.grad(out.sum(), (x, weight))
+    want = torch.stack([share[0], share[1], torch.tensor(1.0)]).unsqueeze(1).expand(3, 2)
+    torch.testing.assert_close(dx.double(), want, rtol=1e-5, atol=1e-44)
+    limit = torch.finfo(dtype).max
+    want = ((z[:2] - share @ z[:2]).sum(1) / a.sum()).clamp(-limit, limit)
+    torch.testing.assert_close(dw[:2].double(), want, rtol=1e-5, atol=1e-5 * want.abs().max())
+    assert torch.isfinite(dw).all() and dw[3] == 0

@@ -112,7 +112,7 @@ def draw_problem(rng: np.random.Generator) -> Problem:
         x.reshape(num_src, *shape),
         rounded(weight, "float64" if dtype == "float64" else "float32") if weighted else None,
         weighted and not owned,
-        rounded(upstream, "bfloat16" if dtype in ("half", "bfloat16") else "float32"),
+        rounded(upstream, dtype if dtype in ("half", "bfloat16") else "float32"),
         dtype,
     )
 

@@ -15,6 +15,7 @@ from mpmath import mp, mpf
 from .numerics_inputs import LOWEST, Array, Call, Problem, lowest_features
 
 DIGITS = 160
+LARGEST_EXPONENT = 300  # of the reference
 RELATIVE_STEP = mpf(10) ** -50
 
 
@@ -76,6 +77,12 @@ class Formula:
             shape = problem.num_graphs, self.channels
             low = np.broadcast_to(low.reshape(problem.num_graphs, -1), shape)
             self.mu = low[graph_of_row]
+        self.origin_size = np.abs(self.mu)
+        if self.has_mu and options.get("signed"):  # at 0 features are measured from both ends
+            farthest = np.zeros(problem.num_graphs)
+            np.maximum.at(farthest, problem.src_batch, np.abs(x).max(axis=1))
+            both = (self.theta == LOWEST[self.kind]) * farthest[graph_of_row][:, None]
+            self.origin_size = np.maximum(self.origin_size, both)
 
     @cached_property
     def total(self) -> Array:
@@ -144,8 +151,27 @@ class Formula:
             np.nan_to_num(part / below),
             np.nan_to_num(rise),
             np.nan_to_num(slope),
-            np.abs(z) + np.abs(self.mu[self.row]),
+            np.abs(z) + self.origin_size[self.row] + self.typical[self.problem.src_batch[self.col]],
         )
+
+    @cached_property
+    def typical(self) -> Array:
+        """The median magnitude of each graph's channels, which features may be measured from."""
+        size, batch = np.abs(self.z), self.problem.src_batch
+        return np.stack([np.median(size[batch == g], axis=0) for g in range(batch[-1] + 1)])
+
+    @cached_property
+    def is_bounded(self) -> Array:
+        """The edges whose tilt over that of their row is more than the reference's bound."""
+        with np.errstate(all="ignore"):
+            y = self.z[self.col] - self.mu[self.row]
+            tilt = np.where(self.theta == 0, 0.0, self.theta * (np.log(y) if self.has_mu else y))
+            present = (self.a > 0) | (self.form == "paper" and not self.has_mu)
+            top = np.full((self.num_rows, self.channels), -np.inf)
+            np.maximum.at(top, self.row, np.where(present, tilt, -np.inf))
+            above = np.nan_to_num(tilt - top[self.row], nan=0.0, posinf=np.inf, neginf=-np.inf)
+        above = above.reshape(len(self.col), self.heads, -1)
+        return (above > 0.99 * LARGEST_EXPONENT).any(axis=2)
 
     def cancelled(self, upstream: Array) -> dict[str, Array]:
         """The size of what is subtracted in the gradients of weights and parameter."""
@@ -161,7 +187,7 @@ class Formula:
         total = np.where(self.total > 0, self.total, 1.0)
         edge = g[self.row] * rise * both
         if self.kind == "lp":
-            edge = edge + (g * np.abs(self.mu) / total)[self.row]
+            edge = edge + (g * self.origin_size / total)[self.row]
         edge = edge.reshape(len(self.col), self.heads, -1).sum(axis=2)
         if not self.has_mu:
             moved = part * both**2
@@ -170,16 +196,20 @@ class Formula:
             logs = np.abs(np.log(np.where(y > 0, y, 1.0)))
             moved = part * both * (1 + logs)
         theta = (g[self.row] * moved).sum(axis=0)
-        beta = (g * (mean + np.abs(self.mu)) * np.abs(np.log(total))).sum(axis=0)
+        # The sum of a row's weights is rounded before its logarithm is taken.
+        beta = (g * (mean + np.abs(self.mu)) * (1 + np.abs(np.log(total)))).sum(axis=0)
         found = {"edge_weight": edge, "theta": theta, "beta": beta}
         if self.kind == "lp":
             found["theta"] = theta + beta
-        if self.has_mu and self.call.mu is None or not self.has_mu and self.form == "paper":
-            # What features at the origin get, they lose again where they move the origin; and
-            # what the printed softmax's denominator takes, its numerator gives.
-            of_node = np.zeros((len(self.z), self.channels))
-            np.add.at(of_node, self.col, g[self.row] * self.a * slope * both)
-            found["x"] = of_node
+        # A feature's gradient is a sum over rows, in which features at the origin lose what they
+        # move it by; what the printed softmax's denominator takes, its numerator gives.
+        of_node = np.zeros((len(self.z), self.channels))
+        weight = 1.0 if self.form == "paper" and not self.has_mu else self.a
+        np.add.at(of_node, self.col, g[self.row] * (part + weight * slope * both))
+        found["x"] = of_node
+        if self.call.mu is not None:  # what the outputs move by, less what the features move by
+            found["mu"] = np.zeros(self.problem.num_graphs)
+            np.add.at(found["mu"], self.problem.dst_batch, g.sum(axis=1))
         return found
 
     # ------------------------------------------------------------------ the judge

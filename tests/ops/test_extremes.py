@@ -60,6 +60,25 @@ def test_unrelated_node(backend, dtype, outlier):
     assert out.item() == pytest.approx(1.5752103826, rel=1e-6)
 
 
+@pytest.mark.parametrize("exponent", range(8, 36, 3))
+@every_backend
+@every_form
+def test_features_far_apart(form, backend, exponent):
+    """The parameter times the features goes up to 1e35; each row has one or two neighbours."""
+    graph = Graph.from_edge_index([[0, 1, 2, 2, 3], [0, 0, 1, 2, 2]], 4)
+    rows = [[1.0, 0.0], [0.0, 0.0], [0.0, 100.0], [-1.0, 1e-3]]
+    for theta in (0.5, 1.0, 3.0, 1e4):
+        theta += LOWER[form.kind]
+        x = torch.tensor(rows) * torch.tensor([10.0**exponent / theta, 1.0])
+        want = run(form, x.double(), graph, theta, "reference", upstream=torch.ones(4, 2))
+        got = run(form, x, graph, theta, backend, upstream=torch.ones(4, 2))
+        assert torch.isfinite(want.out).all()
+        # What cancels where a row has one neighbour, or one that matters.
+        far = x.abs().max().double()
+        least = 1e-12 * far**2 if form.kind == "softmax" else 1e-5 * far
+        assert_agree(got, want, x, TOL, min(least, 1e37))
+
+
 @fast_backend
 @every_form
 def test_gradient_on_an_offset(form, backend):

@@ -522,11 +522,8 @@ class TiltedAggregation(LearnableAggregation):
 
     def _formula(self, x: Tensor, graph: Graph, theta: Tensor, weight: Tensor | None) -> Tensor:
         spec = self.spec
-        if self.signed or self.beta is not None:
-            options = spec.kind, spec.form, spec.shift, self.sign, self.signed, self.beta
-            return functional.extended(x, graph, theta, weight, *options)
-        plain = spec.kind, spec.form, spec.shift, self.sign, None, None
-        return functional.tilted(x, graph, theta, weight, *plain)
+        options = spec.kind, spec.form, spec.shift, self.sign, self.signed, self.beta
+        return functional.aggregate(x, graph, theta, weight, *options)
 
     def _kind(self) -> str:
         return self.spec.kind

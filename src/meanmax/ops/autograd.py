@@ -13,7 +13,7 @@ from meanmax.graph import Graph
 from meanmax.ops.dispatch import select_backend
 from meanmax.ops.library import Result, TracedGraph, operation
 from meanmax.ops.reference import edge_targets, graph_minimum, reference, row_max, row_sum
-from meanmax.ops.scaling import TooExtremeError, check_origin, check_range, saturate
+from meanmax.ops.scaling import TooExtremeError, cast, check_origin, check_range, saturate
 from meanmax.ops.spec import AggregationSpec, precision_of
 
 
@@ -160,7 +160,9 @@ def tilted_aggregate(
     check_range(float(low), float(high), x.dtype, precision_of(x))
     if mu is not None and spec.has_mu:
         check_origin(mu, graph_minimum(x.detach(), graph))
-    return reference(x, graph, theta, weight, mu, spec).to(x.dtype)
+    wide, theta, weight = (cast(value, torch.float64) for value in (x, theta, weight))
+    mu = None if mu is None else cast(mu, torch.float64)
+    return cast(reference(wide, graph, theta, weight, mu, spec), x.dtype)
 
 
 class _TiltedAggregate(Function):
@@ -216,8 +218,8 @@ def weighted_sum(
     r""":math:`\sum_u a_{vu} z_u`; the arguments are those of :func:`tilted_aggregate`."""
     module = select_backend(x, graph, backend)
     if module is None:
-        edges = _per_channel(x, graph, weight) * x.double()[graph.col]
-        return row_sum(edges, edge_targets(graph), graph.num_dst).to(x.dtype)
+        edges = _per_channel(x, graph, weight) * cast(x, torch.float64)[graph.col]
+        return cast(row_sum(edges, edge_targets(graph), graph.num_dst), x.dtype)
     return first_order(
         lambda x, weight: (module.reduce.weighted_sum(x, graph, weight),),
         lambda grad, needs, x, weight: module.reduce.weighted_sum_backward(
@@ -261,5 +263,5 @@ def neighbour_max(
 
 
 def _per_channel(x: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:
-    edge = (own_weight(graph, x) if weight is None else weight).double()
+    edge = cast(own_weight(graph, x) if weight is None else weight, torch.float64)
     return edge.repeat_interleave(x.size(1) // edge.size(1), dim=1)

@@ -85,10 +85,11 @@ def _softmax(
     mean = row_sum(a * tilt * (z - anchor[target]), target, num_rows) / below
     if not spec.unit_denominator:
         return mean + anchor
-    # Measured from one weight, since a derivative of their mean has nothing left if all are equal.
-    some = row_max(a.detach(), target, num_rows)
-    share = row_sum((a - some[target]) * tilt, target, num_rows) / below
-    return mean + anchor * (some + share)
+    # Measured from the weight of the largest term, since the derivative of a mean of weights has
+    # nothing left if all are equal.
+    own = _largest_term(tilt, a, target, num_rows)
+    share = row_sum((a - own[target]) * tilt, target, num_rows) / below
+    return mean + anchor * (own + share)
 
 
 def _lp(
@@ -168,8 +169,8 @@ def row_max(values: Tensor, target: Tensor, num_rows: int) -> Tensor:
 
 
 def _largest_term(term: Tensor, z: Tensor, target: Tensor, num_rows: int) -> Tensor:
-    r"""The feature with the largest term of every row: a mean measured from there loses nothing to
-    features that hardly count, however far away they are.
+    r"""The feature (or weight) with the largest term of every row: a mean measured from there loses
+    nothing to features that hardly count, however far away they are.
     """
     term, z = term.detach(), z.detach()
     largest = row_max(term, target, num_rows)[target]

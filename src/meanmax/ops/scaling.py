@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import Function
 
 from meanmax.ops.spec import FLOAT32, AggregationSpec, Precision
 
@@ -120,9 +121,10 @@ def check_range(bottom: float, top: float, dtype: object, limits: Precision) -> 
 
 
 def is_extreme(bottom: float, top: float, limits: Precision) -> bool:
-    r"""Whether float32 features from bottom to top leave no room to compute in."""
-    extreme = max(-bottom, top) > LARGEST_FEATURE or 0 < top - bottom < SMALLEST_SPREAD
-    return limits is FLOAT32 and extreme
+    r"""Whether float32 features are too large to leave room to compute in; the channel tables tell
+    where they are too close together (:obj:`SMALLEST_SPREAD`).
+    """
+    return limits is FLOAT32 and max(-bottom, top) > LARGEST_FEATURE
 
 
 def check_origin(mu: Any, smallest: Any) -> None:
@@ -141,4 +143,31 @@ def saturate(values: Tensor, dtype: torch.dtype, *, terms: int = 1) -> Tensor:
     range, so that the sum stays finite too.
     """
     limit = torch.finfo(dtype).max / (1 if terms == 1 else 2 * terms)
-    return values.clamp(-limit, limit).to(dtype)
+    if limit <= torch.finfo(values.dtype).max:
+        values = values.clamp(-limit, limit)
+    return values.to(dtype)
+
+
+def cast(values: Tensor, dtype: torch.dtype) -> Tensor:
+    r"""Casts and saturates like :func:`saturate`, in the backward pass too, which leaves out the
+    slope of the saturation. Only a float16 gradient becomes infinite beyond its range:
+    :class:`torch.amp.GradScaler` waits for that.
+    """
+    if not values.requires_grad:
+        return saturate(values, dtype)
+    result: Tensor = _Cast.apply(values, dtype)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Cast(Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, dtype: torch.dtype) -> Tensor:
+        ctx.given = values.dtype
+        return saturate(values, dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *grad: Tensor) -> tuple[Tensor, None]:
+        (above,) = grad
+        if ctx.given == torch.float16:
+            return above.half(), None
+        return saturate(above, ctx.given), None

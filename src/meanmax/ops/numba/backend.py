@@ -45,6 +45,7 @@ from meanmax.ops.numba.vector_math import (
 )
 from meanmax.ops.scaling import (
     CONCENTRATED,
+    SMALLEST_SPREAD,
     STEEP,
     STEEP_POWER,
     Channel,
@@ -116,7 +117,8 @@ def forward(
     if mu is not None and spec.has_mu:
         check_origin(origin, ends[0])
     total, extreme_weights, too_extreme = weights.sums
-    if too_extreme or is_extreme(bottom, top, limits):
+    too_narrow = z.itemsize == 4 and narrow.any()
+    if too_extreme or too_narrow or is_extreme(bottom, top, limits):
         raise TooExtremeError
     out = empty((graph.num_dst, channels), z.dtype)
     fast = _FastRows(None, None, None, None)
@@ -344,8 +346,8 @@ def channel_table(
 
     :obj:`parts` is from :func:`channel_ends`. :obj:`origin` is written for powers if
     :obj:`find_origin`, else it is given. :obj:`ends` receives the smallest and largest feature of
-    the graph, NaN unless all are finite, and :obj:`narrow` whether some range is so small that its
-    inverse is infinite.
+    the graph, NaN unless all are finite, and :obj:`narrow` whether some range is too small: for
+    float32 to compute in, for float64 to have a finite inverse.
     """
     t = table[b]
     high, low = t[TOP], t[CENTRE]
@@ -427,8 +429,10 @@ def write_table(t, low, origin, theta, softmax):
     high, centre, span, scale = t[TOP], t[INV_SCALE], t[RANGE], t[SCALE]
     # The inverse of the scale must be a normal number too.
     largest = t.dtype.type(126.0 if t.itemsize == 4 else 1022.0)
+    least, narrow = t.dtype.type(SMALLEST_SPREAD if t.itemsize == 4 else 0.0), np.int32(0)
     for c in range(high.shape[0]):
         spread = larger(abs(high[c] - centre[c]), abs(low[c] - centre[c]))
+        narrow += where((spread > ZERO) & (spread < least), np.int32(1), np.int32(0))
         exponent = split_weight(where(spread > ZERO, spread, HALF * (ONE + ZERO * spread)))[1]
         exponent = where(exponent > -largest, exponent, -largest)
         scale[c] = power_of_two(where(exponent < largest, exponent, largest))
@@ -449,10 +453,11 @@ def write_table(t, low, origin, theta, softmax):
     for c in range(high.shape[0]):
         steepness = theta[c] * scale[c] if softmax else scale[c] / span[c]
         slope[c] = where(steepness < most, steepness, most)
-    inverse, narrow = t[INV_RANGE], np.int32(0)
+    inverse = t[INV_RANGE]
     for c in range(high.shape[0]):
         inverse[c] = ONE / span[c]
-        narrow += where(inverse[c] <= most, np.int32(0), np.int32(1))
+        fits = (inverse[c] <= most) & (softmax | (span[c] >= least))
+        narrow += where(fits, np.int32(0), np.int32(1))
     return narrow > 0
 
 

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 NOWHERE = np.float32(-3.0e38)  # the exponent of zero
 STEEPEST = 2.0**14  # a power beyond leaves float32 no digits for exponents
 LOG2_E = 1.4426950408889634
-MOST = np.float32(126.0)  # the largest exponent of two
 
 
 @subroutine
@@ -306,6 +305,7 @@ def exact_weight_backward(
     width = U(channels // heads)
     root, term = scratch(channels, x.dtype), scratch(channels, x.dtype)
     bend = scratch(channels, x.dtype)
+    most = x.dtype.type(126.0 if x.itemsize == 4 else 1022.0)  # the largest exponent of two
     for i in range(blocks[b, 0], blocks[b, 1]):
         v, t = chosen[i], table[graph_of[i]]
         scale, inv, mu, theta = t[SCALE], t[INV_SCALE], t[MU], t[THETA]
@@ -328,7 +328,7 @@ def exact_weight_backward(
                     for c in range(start, stop):
                         above = (z[c] - base[c]) * inv[c] * bend[c]
                         above -= where(kind == SOFTMAX, top[c], ZERO * top[c])
-                        term[c] = q[c] * exp2(where(above < MOST, above, ONE * MOST))
+                        term[c] = q[c] * exp2(where(above < most, above, most))
                 else:
                     for c in range(start, stop):
                         term[c] = q[c] * (m[c] * power_of_two(k[c] - top[c]))

@@ -19,6 +19,7 @@ from meanmax.ops.autograd import Gradients, row_totals
 from meanmax.ops.reference import aggregate_rows, per_node
 from meanmax.ops.scaling import (
     CONCENTRATED,
+    SMALLEST_SPREAD,
     STEEP,
     STEEP_POWER,
     Channel,
@@ -28,8 +29,9 @@ from meanmax.ops.scaling import (
     is_extreme,
     recentre,
     sample_nodes,
+    saturate,
 )
-from meanmax.ops.spec import AggregationSpec, Precision, precision_of
+from meanmax.ops.spec import FLOAT32, AggregationSpec, Precision, precision_of
 from meanmax.ops.torch import reduce
 from meanmax.ops.torch.reduce import (
     Chunk,
@@ -65,7 +67,10 @@ def forward(
         check_origin(mu, origin)
         origin = mu.detach().to(x.dtype)
     sample = x[sample_nodes(graph.src_ptr)]
-    nodes = NodeTable(channel_table(high, low, origin, theta, spec, sample), graph)
+    table = channel_table(high, low, origin, theta, spec, sample)
+    if limits is FLOAT32 and _is_narrow(table, high, low, spec):
+        raise TooExtremeError
+    nodes = NodeTable(table, graph)
     total = row_totals(graph, weight).repeat_interleave(x.size(1) // weight.size(1), dim=1)
     tilt = tilt_of(x, nodes, spec, limits.floor)
     below = product(tilt, graph, weight)
@@ -110,6 +115,16 @@ def _has_extreme_weights(weight: Tensor, limits: Precision) -> bool:
     least = limits.least_weight
     outside = ((weight > 0) & (weight < least)) | (weight > limits.largest_weight)
     return least > 0 and bool(outside.any())
+
+
+def _is_narrow(table: Tensor, high: Tensor, low: Tensor, spec: AggregationSpec) -> bool:
+    r"""Whether some range is too small for float32."""
+    centre = table[:, Channel.CENTRE]
+    spread = torch.maximum((high - centre).abs(), (low - centre).abs())
+    narrow = (spread > 0) & (spread < SMALLEST_SPREAD)
+    if spec.has_mu:
+        narrow |= table[:, Channel.RANGE] < SMALLEST_SPREAD
+    return bool(narrow.any())
 
 
 def channel_table(
@@ -232,12 +247,13 @@ class ExactRows:
                 out = self._aggregate(chunk, *leaves)
             above = grad[chunk.rows, chunk.channels].double()
             x, theta, weight, mu = torch.autograd.grad(out, leaves, above, allow_unused=True)
-            into.x[:, chunk.channels].index_add_(0, self._col(chunk), x.to(into.x.dtype))
+            x = saturate(x, into.x.dtype)
+            into.x[:, chunk.channels].index_add_(0, self._col(chunk), x)
             into.theta[chunk.channels] += theta
             if into.weight is not None:
                 heads = self._heads(chunk)
-                part = into.weight.new_zeros(len(chunk.edges), into.weight.size(1))
-                part.index_add_(1, heads, weight.to(part.dtype))
+                part = weight.new_zeros(len(chunk.edges), into.weight.size(1))
+                part = saturate(part.index_add_(1, heads, weight), into.weight.dtype)
                 into.weight.index_add_(0, chunk.edges, part)
             if into.mu is not None:
                 into.mu.index_add_(0, graph_of_row[chunk.rows], mu)
