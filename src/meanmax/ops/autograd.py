@@ -63,7 +63,18 @@ def summed_weights(graph: Graph) -> Tensor:
     return total
 
 
-class _FirstOrder(Function):
+class _Kernel(Function):
+    r"""A function whose gradient is analytic, of first order and of reverse mode only."""
+
+    @staticmethod
+    def jvp(ctx: Any, *_: Any) -> None:
+        raise RuntimeError(
+            "meanmax's kernels have no forward-mode derivative: use backward() or "
+            "torch.autograd.grad, or backend='reference', which is slow but plain PyTorch"
+        )
+
+
+class _FirstOrder(_Kernel):
     @staticmethod
     def forward(ctx: Any, run: Any, pull_back: Any, *inputs: Tensor | None) -> Tensor:
         out, *kept = run(*inputs)
@@ -165,7 +176,7 @@ def tilted_aggregate(
     return cast(reference(wide, graph, theta, weight, mu, spec), x.dtype)
 
 
-class _TiltedAggregate(Function):
+class _TiltedAggregate(_Kernel):
     @staticmethod
     def forward(
         ctx: Any, x: Tensor, theta: Tensor, weight: Tensor | None, mu: Tensor | None, graph: Graph,

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from meanmax.graph import Graph
+from meanmax.ops.library import active_transforms
 from meanmax.ops.spec import check_choice
 
 BACKENDS = ("auto", "numba", "torch", "reference")
@@ -69,7 +70,13 @@ def select_backend(x: Tensor, graph: Graph, name: str | None = None) -> ModuleTy
     key = name, x.device.type
     if key not in _ready:
         _ready[key] = _load(name, x)
-    return _ready[key]
+    module = _ready[key]
+    if module is not None and (transforms := active_transforms()):
+        raise RuntimeError(
+            f"torch.func.{transforms[-1]} does not reach through meanmax's kernels: use backward() "
+            f"or torch.autograd.grad, or backend='reference', which is slow but plain PyTorch"
+        )
+    return module
 
 
 def numba_serves(x: Tensor) -> bool:

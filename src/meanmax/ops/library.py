@@ -184,6 +184,14 @@ def builder(name: str, schema: str) -> Callable[[Callable[..., Graph]], Any]:
     return register
 
 
+def active_transforms() -> list[str]:
+    r"""The names of the :mod:`torch.func` transforms that run: grad, which stands for vjp and
+    jacrev too, jvp, vmap.
+    """
+    stack = torch._C._functorch.get_interpreter_stack()
+    return [] if stack is None else [level.key().name.lower() for level in stack]
+
+
 class Tape(NamedTuple):
     r"""What an op leaves for its backward pass."""
 
@@ -223,7 +231,16 @@ def operation(
         @wraps(function)
         def call(*args: Any) -> Any:
             if not (torch.compiler.is_compiling() or isinstance(args[place], TracedGraph)):
-                return function(*args)
+                try:
+                    return function(*args)
+                except RuntimeError as error:
+                    if "vmap" not in active_transforms():
+                        raise
+                    raise RuntimeError(
+                        "torch.func.vmap, which jacfwd uses, does not reach through meanmax's "
+                        "operations, which look at the values they get: call them once for each "
+                        "value, or give each channel or head a parameter of its own"
+                    ) from error
             if before is not None:
                 args = before(*args)
             flat, seen = [], []

@@ -31,6 +31,7 @@ SAMPLE, SMALL_SAMPLE, FEW_GRAPHS = 32, 8, 64
 STEEP_POWER = 100.0
 RECENTRED_POWER = 8.0
 LARGEST_FEATURE, SMALLEST_SPREAD = 1e12, 1e-25
+OUTLYING = 1e3  # times the bulk's spread, from where powers' gradients of weights take float64
 LARGEST_SPREAD = 3.4028235e38  # above it float32 rounds to infinity
 
 
@@ -160,10 +161,15 @@ def cast(values: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 class _Cast(Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, values: Tensor, dtype: torch.dtype) -> Tensor:
-        ctx.given = values.dtype
+    def forward(values: Tensor, dtype: torch.dtype) -> Tensor:
         return saturate(values, dtype)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, torch.dtype], output: Tensor) -> None:
+        ctx.given, ctx.wanted = inputs[0].dtype, inputs[1]
 
     @staticmethod
     def backward(ctx: Any, *grad: Tensor) -> tuple[Tensor, None]:
@@ -171,3 +177,7 @@ class _Cast(Function):
         if ctx.given == torch.float16:
             return above.half(), None
         return saturate(above, ctx.given), None
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        return tangents[0].to(ctx.wanted)

@@ -45,6 +45,7 @@ from meanmax.ops.numba.vector_math import (
 )
 from meanmax.ops.scaling import (
     CONCENTRATED,
+    OUTLYING,
     SMALLEST_SPREAD,
     STEEP,
     STEEP_POWER,
@@ -105,20 +106,21 @@ def forward(
     num_graphs, channels = len(blocks.src_bounds) - 1, z.shape[1]
     origin = np.zeros(num_graphs, z.dtype) if mu is None else as_array(mu)
     table = np.empty((num_graphs, len(Channel), channels), z.dtype)
-    ends, narrow = np.empty((2, num_graphs), z.dtype), np.empty(num_graphs, np.bool_)
+    ends, marks = np.empty((2, num_graphs), z.dtype), np.empty((2, num_graphs), np.bool_)
+    narrow, outlying = marks
     parts = np.empty((2, len(blocks.node_blocks), channels), z.dtype)
     channel_ends(blocks.node_blocks, z, parts)
     channel_table(
         table, blocks.block_ptr, z, blocks.sample, as_array(theta), spec.kind == "softmax",
-        mu is None, origin, parts, ends, narrow,
+        mu is None, origin, parts, ends, marks,
     )  # fmt: skip
     bottom, top = float(ends[0].min()), float(ends[1].max())
     check_range(bottom, top, x.dtype, limits)
     if mu is not None and spec.has_mu:
         check_origin(origin, ends[0])
     total, extreme_weights, too_extreme = weights.sums
-    too_narrow = z.itemsize == 4 and narrow.any()
-    if too_extreme or too_narrow or is_extreme(bottom, top, limits):
+    uneven = narrow.any() or (weight is not None and outlying.any())
+    if too_extreme or (z.itemsize == 4 and uneven) or is_extreme(bottom, top, limits):
         raise TooExtremeError
     out = empty((graph.num_dst, channels), z.dtype)
     fast = _FastRows(None, None, None, None)
@@ -340,14 +342,15 @@ def channel_ends(b, blocks, x, parts):
 
 @kernel()
 def channel_table(
-    b, table, block_ptr, x, sample, theta, softmax, find_origin, origin, parts, ends, narrow
+    b, table, block_ptr, x, sample, theta, softmax, find_origin, origin, parts, ends, marks
 ):  # fmt: skip
     r"""Fills the table of :mod:`meanmax.ops.scaling` for one graph.
 
     :obj:`parts` is from :func:`channel_ends`. :obj:`origin` is written for powers if
     :obj:`find_origin`, else it is given. :obj:`ends` receives the smallest and largest feature of
-    the graph, NaN unless all are finite, and :obj:`narrow` whether some range is too small: for
-    float32 to compute in, for float64 to have a finite inverse.
+    the graph, NaN unless all are finite. :obj:`marks` receives whether some range is too small: for
+    float32 to compute in, for float64 to have a finite inverse; and, for powers, whether one
+    is far larger than that of the channel's bulk.
     """
     t = table[b]
     high, low = t[TOP], t[CENTRE]
@@ -361,7 +364,8 @@ def channel_table(
             values[i, c] = row[c]
     sort_columns(values)
     write_centres(t, high, origin[b], theta, values, softmax)
-    narrow[b] = write_table(t, low, origin[b], theta, softmax)
+    marks[0, b] = write_table(t, low, origin[b], theta, softmax)
+    marks[1, b] = not softmax and has_outliers(t[RANGE], values)
 
 
 @subroutine
@@ -419,6 +423,16 @@ def write_centres(t, high, origin, theta, values, softmax):
         steep = theta[c] * abs(high[c]) > STEEP if softmax else theta[c] >= STEEP_POWER
         concentrated = three[c] - quarter[c] < share * abs(half[c] - base)
         out[c] = where(steep, high[c], where(concentrated, half[c], base))
+
+
+@subroutine
+def has_outliers(span, values):
+    r"""Whether the range of some channel is :obj:`OUTLYING` times that of its bulk."""
+    quarter, three, count = values[values.shape[0] // 4], values[values.shape[0] * 3 // 4], 0
+    for c in range(span.shape[0]):
+        bulk = three[c] - quarter[c]
+        count += where((bulk > ZERO) & (span[c] > span.dtype.type(OUTLYING) * bulk), 1, 0)
+    return count > 0
 
 
 @subroutine

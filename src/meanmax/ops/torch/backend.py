@@ -19,6 +19,7 @@ from meanmax.ops.autograd import Gradients, row_totals
 from meanmax.ops.reference import aggregate_rows, per_node
 from meanmax.ops.scaling import (
     CONCENTRATED,
+    OUTLYING,
     SMALLEST_SPREAD,
     STEEP,
     STEEP_POWER,
@@ -56,11 +57,10 @@ def forward(
 ) -> tuple[Tensor, TorchState]:
     r"""Aggregates; the arguments are those of :func:`meanmax.ops.reference.reference`."""
     x, theta, limits = x.detach(), theta.detach(), precision_of(x)
-    weight = edge_weights(x, graph, weight)
     high, low = _channel_range(x, graph)
     bottom, top = float(low.amin()), float(high.amax())
     check_range(bottom, top, x.dtype, limits)
-    if is_extreme(bottom, top, limits) or _has_extreme_weights(weight, limits):
+    if is_extreme(bottom, top, limits):
         raise TooExtremeError
     origin = low.amin(dim=1) if spec.has_mu else low.new_zeros(len(low))
     if mu is not None and spec.has_mu:
@@ -68,7 +68,13 @@ def forward(
         origin = mu.detach().to(x.dtype)
     sample = x[sample_nodes(graph.src_ptr)]
     table = channel_table(high, low, origin, theta, spec, sample)
-    if limits is FLOAT32 and _is_narrow(table, high, low, spec):
+    given = weight is not None
+    weight = edge_weights(x, graph, weight)
+    if limits is FLOAT32 and (
+        _has_extreme_weights(weight, limits)
+        or _is_narrow(table, high, low, spec)
+        or (given and spec.has_mu and _has_outliers(table, sample))
+    ):
         raise TooExtremeError
     nodes = NodeTable(table, graph)
     total = row_totals(graph, weight).repeat_interleave(x.size(1) // weight.size(1), dim=1)
@@ -125,6 +131,13 @@ def _is_narrow(table: Tensor, high: Tensor, low: Tensor, spec: AggregationSpec) 
     if spec.has_mu:
         narrow |= table[:, Channel.RANGE] < SMALLEST_SPREAD
     return bool(narrow.any())
+
+
+def _has_outliers(table: Tensor, sample: Tensor) -> bool:
+    r"""Whether the range of some channel is :obj:`OUTLYING` times that of its bulk."""
+    ordered = sample.sort(dim=1).values
+    bulk = ordered[:, sample.size(1) * 3 // 4] - ordered[:, sample.size(1) // 4]
+    return bool(((bulk > 0) & (table[:, Channel.RANGE] > OUTLYING * bulk)).any())
 
 
 def channel_table(
