@@ -6,6 +6,7 @@ import torch
 from meanmax import Graph, functional
 
 from .cases import (
+    FORMS,
     LOWER,
     assert_agree,
     assert_norm_close,
@@ -23,6 +24,7 @@ from .cases import (
 )
 
 TOL = 1e-4
+powers = pytest.mark.parametrize("form", [f for f in FORMS if f.kind != "softmax"], ids=str)
 EDGES = messy_edges(40, 240)
 GRAPH = Graph.from_edge_index(EDGES, 40)
 WEIGHT = 0.1 + torch.rand(EDGES.size(1), generator=generator(7))
@@ -58,6 +60,26 @@ def test_unrelated_node(backend, dtype, outlier):
     x, graph = star([0.0, 1.0, 2.0], extra=[outlier], dtype=dtype)
     out = functional.softmax(x, graph, 1.0, backend=backend)
     assert out.item() == pytest.approx(1.5752103826, rel=1e-6)
+
+
+@pytest.mark.parametrize("weights", ["near one", "24 decades"])
+@pytest.mark.parametrize("outlier", [1e2, 1e4, 1e9, -1e2, -1e6])
+@fast_backend
+@powers
+def test_weights_that_learn_beside_an_outlier(form, backend, outlier, weights):
+    """Where one neighbour is the mean, its distance from the mean has no digits in float32."""
+    x, weight = normal(40, 4), WEIGHT
+    x[7] = outlier
+    if weights != "near one":
+        weight = 10.0 ** (24 * torch.rand(len(WEIGHT), generator=generator(11)) - 12)
+    graph = Graph.from_edge_index(EDGES, 40)
+    given = {"edge_weight": weight, "upstream": UPSTREAM}
+    for theta in (0.5, 3.0, 30.0):
+        theta += LOWER[form.kind]
+        want = run(form, x.double(), graph, theta, "reference", **given)
+        got = run(form, x, graph, theta, backend, **given)
+        for name in ("x", "edge_weight"):
+            assert_norm_close(got.grads[name], want.grads[name], 1e-3, name)
 
 
 @pytest.mark.parametrize("exponent", range(8, 36, 3))

@@ -31,7 +31,9 @@ SAMPLE, SMALL_SAMPLE, FEW_GRAPHS = 32, 8, 64
 STEEP_POWER = 100.0
 RECENTRED_POWER = 8.0
 LARGEST_FEATURE, SMALLEST_SPREAD = 1e12, 1e-25
-OUTLYING = 1e3  # times the bulk's spread, from where powers' gradients of weights take float64
+# Times the bulk's spread, from where the gradients of weights that powers give take float64; and in
+# float64 measure each row from its largest term
+OUTLYING, FAR_OUTLYING = 64.0, 1e6
 LARGEST_SPREAD = 3.4028235e38  # above it float32 rounds to infinity
 
 

@@ -45,6 +45,7 @@ from meanmax.ops.numba.vector_math import (
 )
 from meanmax.ops.scaling import (
     CONCENTRATED,
+    FAR_OUTLYING,
     OUTLYING,
     SMALLEST_SPREAD,
     STEEP,
@@ -126,7 +127,7 @@ def forward(
     fast = _FastRows(None, None, None, None)
     exact, ties = None, np.full(len(blocks.node_blocks), -1)
     needs_exact = np.ones(graph.num_dst, np.bool_)
-    if not spec.unit_denominator and not narrow.any():
+    if not spec.unit_denominator and not uneven:
         fast = _fast_forward(blocks, weights, z, table, spec, needs_exact, out, ties)
         if weight is None:
             fast = fast._replace(tilts=None)
@@ -427,11 +428,14 @@ def write_centres(t, high, origin, theta, values, softmax):
 
 @subroutine
 def has_outliers(span, values):
-    r"""Whether the range of some channel is :obj:`OUTLYING` times that of its bulk."""
+    r"""Whether the range of some channel is :obj:`OUTLYING` times that of its bulk, in float64
+    :obj:`FAR_OUTLYING` times.
+    """
+    most = span.dtype.type(OUTLYING if span.itemsize == 4 else FAR_OUTLYING)
     quarter, three, count = values[values.shape[0] // 4], values[values.shape[0] * 3 // 4], 0
     for c in range(span.shape[0]):
         bulk = three[c] - quarter[c]
-        count += where((bulk > ZERO) & (span[c] > span.dtype.type(OUTLYING) * bulk), 1, 0)
+        count += where((bulk > ZERO) & (span[c] > most * bulk), 1, 0)
     return count > 0
 
 

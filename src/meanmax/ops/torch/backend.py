@@ -19,6 +19,7 @@ from meanmax.ops.autograd import Gradients, row_totals
 from meanmax.ops.reference import aggregate_rows, per_node
 from meanmax.ops.scaling import (
     CONCENTRATED,
+    FAR_OUTLYING,
     OUTLYING,
     SMALLEST_SPREAD,
     STEEP,
@@ -68,19 +69,16 @@ def forward(
         origin = mu.detach().to(x.dtype)
     sample = x[sample_nodes(graph.src_ptr)]
     table = channel_table(high, low, origin, theta, spec, sample)
-    given = weight is not None
+    uneven = weight is not None and spec.has_mu and _has_outliers(table, sample)
     weight = edge_weights(x, graph, weight)
-    if limits is FLOAT32 and (
-        _has_extreme_weights(weight, limits)
-        or _is_narrow(table, high, low, spec)
-        or (given and spec.has_mu and _has_outliers(table, sample))
-    ):
+    narrow = limits is FLOAT32 and (uneven or _is_narrow(table, high, low, spec))
+    if narrow or _has_extreme_weights(weight, limits):
         raise TooExtremeError
     nodes = NodeTable(table, graph)
     total = row_totals(graph, weight).repeat_interleave(x.size(1) // weight.size(1), dim=1)
     tilt = tilt_of(x, nodes, spec, limits.floor)
     below = product(tilt, graph, weight)
-    exact_rows = _needs_exact(below, total, weight, graph, limits, spec)
+    exact_rows = _needs_exact(below, total, weight, graph, limits, spec) | uneven
     below = torch.where((total > 0) & ~exact_rows.unsqueeze(1), below, 0.0)
     state = TorchState(spec, graph, limits, x, weight, nodes, total, below, ratio=below)
     if spec.kind == "lp":
@@ -134,10 +132,13 @@ def _is_narrow(table: Tensor, high: Tensor, low: Tensor, spec: AggregationSpec) 
 
 
 def _has_outliers(table: Tensor, sample: Tensor) -> bool:
-    r"""Whether the range of some channel is :obj:`OUTLYING` times that of its bulk."""
+    r"""Whether the range of some channel is :obj:`OUTLYING` times that of its bulk, in float64
+    :obj:`FAR_OUTLYING` times.
+    """
+    most = OUTLYING if sample.itemsize == 4 else FAR_OUTLYING
     ordered = sample.sort(dim=1).values
     bulk = ordered[:, sample.size(1) * 3 // 4] - ordered[:, sample.size(1) // 4]
-    return bool(((bulk > 0) & (table[:, Channel.RANGE] > OUTLYING * bulk)).any())
+    return bool(((bulk > 0) & (table[:, Channel.RANGE] > most * bulk)).any())
 
 
 def channel_table(
