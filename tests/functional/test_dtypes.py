@@ -63,29 +63,28 @@ PAIR = Graph.from_edge_index([[0, 1], [0, 0]], 2)
 
 
 @pytest.mark.parametrize("name", SATURATED)
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 @every_backend
 def test_results_beyond_the_range_are_its_end(backend, dtype, name):
     limit = torch.finfo(dtype).max
     x = torch.full((2, 1), limit, dtype=dtype, requires_grad=True)
-    if dtype == torch.float64:
-        limit, x = 2.0**1000, torch.full((2, 1), 2.0**999, dtype=dtype, requires_grad=True)
     out = SATURATED[name](x, backend=backend)
-    assert out[0].item() == pytest.approx(limit) or name == "lp-abs" and out[0].item() <= limit
+    assert out[0].item() == pytest.approx(limit)
     (grad,) = torch.autograd.grad(out, x, torch.ones_like(out))
     slope = 0.5**0.5 if name == "lp-abs" else 1.0
     torch.testing.assert_close(grad, torch.full_like(x, slope))
 
 
-def test_gradients_beyond_the_range():
+@every_backend
+def test_gradients_beyond_the_range(backend):
     """Those in float16 become infinite, by which torch.amp.GradScaler notices; others saturate."""
     for dtype, want in ((torch.float16, torch.inf), (torch.bfloat16, 3.3895313892515355e38)):
         x = torch.ones(2, 1, dtype=dtype, requires_grad=True)
-        weight = torch.full((2,), 1e30, requires_grad=True)
-        out = functional.sum(x, PAIR, edge_weight=weight)
+        weight = torch.full((2,), 1e36, requires_grad=True)
+        out = functional.softmax(x, PAIR, 1.0, form="sum", edge_weight=weight, backend=backend)
         dx, dw = torch.autograd.grad(out, (x, weight), torch.full_like(out, 6e4))
-        assert dx.tolist() == [[6e4 if False else want]] * 2 or dtype == torch.bfloat16
-        assert torch.isfinite(dw).all()
+        assert dx.flatten().tolist() == [want, want]
+        torch.testing.assert_close(dw, torch.full_like(dw, out.new_tensor(6e4).item()))
 
 
 @every_backend

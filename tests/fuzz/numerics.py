@@ -189,7 +189,7 @@ def _compare(
         allowed = allowed + tol * least
     elif least is not None and least.size:
         if name in ("theta", "beta"):
-            least = np.full(1, CANCELLED[dtype] * np.linalg.norm(least))
+            least = CANCELLED[dtype] * _norm(least.reshape(-1, 1), np.zeros(least.size, np.int64))
         else:
             least = CANCELLED[dtype] * _norm(least.reshape(want.shape), owner)
         allowed = allowed + np.resize(least, allowed.shape)

@@ -68,11 +68,11 @@ def magnitude(rng: np.random.Generator, low: float, high: float) -> float:
 
 def draw_problem(rng: np.random.Generator) -> Problem:
     dtype = str(rng.choice(["float32", "float64", "half", "bfloat16"], p=[0.66, 0.14, 0.1, 0.1]))
-    graphs = 1 if rng.random() < 0.4 else int(rng.integers(2, 13))
+    graphs = int(rng.choice([1, rng.integers(2, 13), rng.integers(13, 65)], p=[0.3, 0.35, 0.35]))
     channels = int(rng.integers(1, 6))
     heads = int(rng.integers(1, 4)) if rng.random() < 0.25 else 0
     shape = (heads, channels) if heads else (channels,)
-    kind, mixed = rng.random(), rng.random() < 0.3
+    kind, mixed = rng.random(), rng.random() < 0.5
     of_weight, owned = rng.random(), rng.random() < 0.3
     pieces, xs, weights = [], [], []
     square = rng.random() < 0.7
