@@ -59,7 +59,16 @@ def mean(
 ) -> Tensor:
     r"""The weighted mean over neighbours, :math:`\sum_u a_{vu} z_u / \sum_u a_{vu}`.
 
-    It is 0 where there is no weight. The arguments are those of :func:`sum`.
+    It is 0 where there is no weight: in all functions a row whose weights are all 0 in the dtype of
+    the features. Any larger weight counts, however small. The arguments are those of :func:`sum`.
+
+    Example:
+        >>> import torch
+        >>> graph = Graph.from_edge_index([[0, 1], [0, 0]], num_nodes=2)
+        >>> x = torch.tensor([[1.0], [4.0]])
+        >>> mean(x, graph, edge_weight=torch.tensor([1e-40, 2e-40]))
+        tensor([[3.0000],
+                [0.0000]])
 
     Example:
         >>> graph = Graph.from_edge_index([[0, 1], [2, 2]], num_nodes=3)
