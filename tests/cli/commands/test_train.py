@@ -250,3 +250,15 @@ def test_options_without_effect_are_refused(args, message, tmp_path):
     source = () if "--data" in args else ("--data", "karate")
     assert_message(invoke(*source, *args, *QUICK, "--out", tmp_path / "m.zip"), message)
     assert not (tmp_path / "m.zip").exists()
+
+
+def test_lack_of_memory_is_a_sentence(tmp_path):
+    out = ("--out", tmp_path / "model.zip")
+    result = invoke("--data", "karate", *out, "--set", "hidden=100000000000000")
+    assert_message(result, "there is not enough memory for this: choose a smaller model")
+
+
+def test_threads_have_a_bound(tmp_path):
+    """OpenMP ends the process where it cannot start that many."""
+    result = invoke("--data", "karate", "--out", tmp_path / "m.zip", "--threads", 1000000)
+    assert result.exit_code == 2 and "1000000 is not in the range 1<=x<=1024" in result.stderr

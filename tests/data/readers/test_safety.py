@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -278,3 +279,12 @@ def test_the_refusal_does_not_say_how_to_run_it(make, tmp_path):
         read_own(path)
     assert "weights_only" not in str(caught.value)
     assert "trusted" not in str(caught.value)
+
+
+def test_parquet_with_damaged_facts_on_a_column_is_refused(tmp_path):
+    """One flipped bit: pyarrow ends the process if it is asked for these facts."""
+    path = graphs.write(tmp_path / "mine", {"nodes.csv": graphs.NODES_CSV})
+    saved = Path(__file__).with_name("saved") / "ends-pyarrow.parquet"
+    (path / "edges.parquet").write_bytes(saved.read_bytes())
+    with pytest.raises(OwnDataError, match=r"edges.parquet: is not a readable Parquet file"):
+        read_own(path)

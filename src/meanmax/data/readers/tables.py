@@ -25,6 +25,7 @@ GOOD, MISSING, TEXT = 0, 1, 2
 LARGE = pa.large_string()  # the strings of a column may exceed 2 GiB
 EXACT = {16: 2**11, 32: 2**24, 64: 2**53}  # floats of this many bits hold all integers below
 BLOCK = 1 << 22
+FIXED = "FIXED_LEN_BYTE_ARRAY"
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT96": 12}  # other numbers and texts have 8
 
 # From the cells of the first row to the names of the columns, and whether it is a header.
@@ -366,16 +367,18 @@ def _read_parquet(path: Path, diagnostics: Diagnostics, naming: Naming) -> Table
 
 
 def _claimed(metadata: Any) -> int:
-    """Bytes of all values; texts, which may be stored once and repeated, as they are stored."""
-    size = 0
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        values = 0
-        for position, chunk in enumerate(map(group.column, range(group.num_columns))):
-            fixed = chunk.physical_type == "FIXED_LEN_BYTE_ARRAY"
-            length = metadata.schema.column(position).length if fixed else 8
-            values += chunk.num_values * WIDTHS.get(chunk.physical_type, length)
-        size += max(group.total_byte_size, values)
-    return size
+    """Bytes of all values; texts, which may be stored once and repeated, as they are stored.
+
+    Of the facts on a group's columns none is asked for: if they are damaged, pyarrow ends the
+    process.
+    """
+    columns = map(metadata.schema.column, range(metadata.num_columns))
+    row = sum(
+        WIDTHS.get(kind := column.physical_type, column.length if kind == FIXED else 8)
+        for column in columns
+    )
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    return sum(max(group.total_byte_size, group.num_rows * row) for group in groups)
 
 
 def _decoded_size(column: Any) -> int:
