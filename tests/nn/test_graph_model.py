@@ -99,6 +99,18 @@ def test_nonlinear_says_where_the_aggregator_stands(nonlinear, names):
     assert len(model.aggregator_parameters()) == len(names)
 
 
+@pytest.mark.parametrize("backbone", ["gcn", "masked_gcn", "sage", "gin", "gen"])
+@pytest.mark.parametrize("skip", [None, "linear"])
+def test_the_features_of_nodes_are_not_dropped(backbone, skip):
+    graph, x = batch()
+    model = build_model(backbone, None, 5, 8, 3, layers=2, dropout=0.9, task="graph", skip=skip)
+    first = model.encoder.outputs(x, graph)[0]  # in training
+    assert torch.equal(first, model.encoder.outputs(x, graph)[0])
+    assert not torch.equal(model(x, graph), model(x, graph))
+    nodes = build_model(backbone, None, 5, 8, 3, layers=2, dropout=0.9, skip=skip)
+    assert not torch.equal(nodes.outputs(x, graph)[0], nodes.outputs(x, graph)[0])
+
+
 @pytest.mark.parametrize("aggr", ["lp", "softmax"])
 def test_a_given_beta_is_that_of_the_readout_too(aggr):
     options = {"beta": 0.5, "learn_beta": True}

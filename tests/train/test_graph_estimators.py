@@ -34,7 +34,7 @@ def peaks():
 @pytest.fixture(scope="module")
 def fitted(peaks):
     split = make_split(peaks, seed=0)
-    options = {"layers": 1, "hidden": 16, "epochs": 40, "lr": 0.02, "batch_graphs": 16}
+    options = {"layers": 1, "hidden": 16, "epochs": 80, "lr": 0.02, "batch_graphs": 16}
     return GraphClassifier(**options).fit(peaks, train_mask=split.train, val_mask=split.val)
 
 

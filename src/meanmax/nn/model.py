@@ -170,6 +170,7 @@ class NodeModel(LayerStack):
         activation (str): The activation of hidden layers.
         dropout (float): Dropout of each layer's input.
         drops_input (bool): Whether layers apply it themselves.
+        drops_features (bool): Whether the input of the model is one of them.
         pre_activation (bool): Whether skips are of the input before norm and activation.
         structure (StructuralEmbedding, optional): CAT's embeddings of the one graph it is trained
             on; without, they are fitted to each graph.
@@ -195,6 +196,7 @@ class NodeModel(LayerStack):
         activation: Activation,
         dropout: float,
         drops_input: bool,
+        drops_features: bool = True,
         pre_activation: bool = False,
         structure: StructuralEmbedding | None,
         structure_channels: int,
@@ -208,6 +210,7 @@ class NodeModel(LayerStack):
         self.activation = activation
         self.dropout = dropout
         self.drops_input = drops_input
+        self.drops_features = drops_features
         self.pre_activation = pre_activation
         self.structure = structure
         self.structure_channels = structure_channels
@@ -340,7 +343,7 @@ class NodeModel(LayerStack):
         h = z = x
         for index, layer in enumerate(self.layers):
             stage = None if field is None else field.stages[index]
-            if not self.drops_input:
+            if not self.drops_input and (index or self.drops_features):
                 h = dropout(h, self.dropout, self.training)
             added = z if self.pre_activation else h
             if stage is None:
@@ -359,7 +362,7 @@ class NodeModel(LayerStack):
         """
         if not self.has_skip[index]:
             return out
-        if self.drops_input and not self.pre_activation:
+        if self.drops_input and not self.pre_activation and (index or self.drops_features):
             x = dropout(x, self.dropout, self.training)
         skipped: Tensor = self.skips[index](x)
         return out + skipped

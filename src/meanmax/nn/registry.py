@@ -213,8 +213,9 @@ def build_model(
         layers (int, optional): The number of layers. (default: :obj:`2`)
         heads (int, optional): Heads of the hidden layers of :obj:`"gat"` and :obj:`"cat"`.
             (default: :obj:`8` there)
-        dropout (float, optional): Dropout of each layer's input and of attention.
-            (default: :obj:`0.5`)
+        dropout (float, optional): Dropout of each layer's input and of attention; where graphs
+            have the outputs not of the features themselves, which are often few. (default:
+            :obj:`0.5`)
         task (str, optional): :obj:`"node"` or :obj:`"graph"`, for one output for each node or
             for each graph. (default: :obj:`"node"`)
         nonlinear (str, optional): Which layers get :obj:`aggr`: the :obj:`"first"`, :obj:`"all"`,
@@ -296,7 +297,8 @@ def build_model(
             per_head = count if family.heads else None
             own = make_aggregator(aggr, aggr_options or {}, per_head, channels, family.form)
         known = {**vars(options), "hidden": hidden, "heads": count, "concat": not is_last}
-        known |= {"aggr": own, "dropout": rate, "order": order, "norm": norm}
+        bare = of_graphs and index == 0 and family.drops_input
+        known |= {"aggr": own, "dropout": 0.0 if bare else rate, "order": order, "norm": norm}
         arguments = {name: known[name] for name in family.takes}
         built.append(family.layer(before, width if is_last else width // heads, **arguments))
     model = NodeModel(
@@ -306,6 +308,7 @@ def build_model(
         activation=activation,
         dropout=rate,
         drops_input=family.drops_input,
+        drops_features=not of_graphs,
         pre_activation=skip == "res+",
         structure=structure,
         structure_channels=out_channels,
