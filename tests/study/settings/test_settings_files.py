@@ -48,6 +48,8 @@ def test_a_file_may_stand_alone(written):
         ),
         ('base = "best"\n', "must be one of published, default"),
         ("[default\n", "cannot be read"),
+        ("a." * 30_000 + "a = 1\n", "cannot be read .a key has more than 50 parts"),
+        ("lr = " + "9" * 5000, "cannot be read"),
         ('base = "default"\n[default]\nlrr = 0.1\n', "did you mean 'lr'"),
         ('base = "default"\n[default]\nlr = "fast"\n', "'lr' must be of type float"),
         ('base = "default"\n[default]\nhidden = 1.5\n', "'hidden' must be of type int"),

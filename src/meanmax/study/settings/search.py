@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import random
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -30,6 +29,7 @@ from meanmax.study.settings.settings import (
     is_tables,
     option_text,
     packaged,
+    parsed_toml,
     settings_for,
     settings_key,
 )
@@ -182,7 +182,7 @@ def read_space(name: str) -> dict[str, Any]:
     if name in SPACES.values():
         return packaged(name)
     try:
-        content = tomllib.loads(Path(name).read_text("utf-8"))
+        content = parsed_toml(Path(name).read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise SettingsError(f"the space {name!r} cannot be read ({error})") from error
     rules, anchors = content.get("rule", []), content.get("anchor", [])

@@ -3,6 +3,7 @@ r"""Settings files: rules that give the settings of a method on a data set."""
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -34,6 +35,7 @@ r"""The one in its place where whole graphs have the labels."""
 NAMES = ("published", "default", OF_GRAPHS)
 r"""The settings files in the package."""
 
+_MANY_PARTS = re.compile(r"""(?:["'\w-]+[ \t]*\.[ \t]*){50}""")
 _FORMER = {"tuned": "default"}  # names that earlier versions wrote into rows and files
 _CONDITIONS = {"backbone", "aggr", "data"}
 _FORM = (
@@ -144,7 +146,7 @@ def read_rules(name: str) -> dict[str, Any]:
     if name in NAMES:
         return packaged(name)
     try:
-        content = tomllib.loads(Path(name).read_text("utf-8"))
+        content = parsed_toml(Path(name).read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise SettingsError(f"settings file {name!r} cannot be read ({error})") from error
     _check_form(name, content)
@@ -164,6 +166,15 @@ def searched_in_pool(name: str) -> bool:
 def packaged(name: str) -> dict[str, Any]:
     r"""The content of a file in the package."""
     text = files("meanmax.study").joinpath("settings", f"{name}.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+def parsed_toml(text: str) -> dict[str, Any]:
+    r"""The content of a TOML file; a :class:`ValueError` for keys of many parts, for which
+    :mod:`tomllib` takes memory that grows with the square of their number.
+    """
+    if _MANY_PARTS.search(text):
+        raise ValueError("a key has more than 50 parts")
     return tomllib.loads(text)
 
 
