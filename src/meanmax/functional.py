@@ -16,7 +16,7 @@ from meanmax.graph.checks import check_floats, not_a_graph
 from meanmax.ops import neighbour_max, tilted_aggregate, weighted_sum
 from meanmax.ops.autograd import own_weight, row_totals, summed_weights, with_heads
 from meanmax.ops.library import Result, operation
-from meanmax.ops.scaling import LARGEST_FEATURE, NotFiniteError, cast
+from meanmax.ops.scaling import LARGEST_FEATURE, SMALLEST_SPREAD, NotFiniteError, cast
 from meanmax.ops.spec import (
     FLOAT32,
     LOWER_BOUND,
@@ -284,7 +284,7 @@ def _reduce(
     z = graph.sources(flat)
     size, (least, most) = _largest_size(z), _weight_range(graph, edge)
     run = RULES[rule]
-    if rule == "mean" and _is_extreme_mean(size, least, most, flat.dtype):
+    if rule == "mean" and _is_extreme_mean(_smallest_size(z, graph, size), least, most, z.dtype):
         run = _tilted_mean
     wide = size > LARGEST_FEATURE or most > FLOAT32.largest_weight
     if wide and flat.dtype == torch.float32:
@@ -299,6 +299,18 @@ def _largest_size(x: Tensor) -> float:
     if not (math.isfinite(low) and math.isfinite(high)):
         raise NotFiniteError
     return builtins.max(-low, high)
+
+
+def _smallest_size(x: Tensor, graph: Graph, size: float) -> float:
+    r"""The largest magnitude of the features in the graph of a batch where that is smallest;
+    :obj:`size` is that of all.
+    """
+    if graph.num_graphs == 1 or not x.numel() or len(graph.src_ptr) < 2:
+        return size
+    nodes = torch.linalg.vector_norm(x.detach(), ord=math.inf, dim=1)
+    of_graph = torch.segment_reduce(nodes, "max", offsets=graph.src_ptr.long(), initial=0.0)
+    present = of_graph[of_graph > 0]
+    return float(present.amin()) if len(present) else 0.0
 
 
 def _weight_range(graph: Graph, weight: Tensor | None) -> tuple[float, float]:
@@ -461,7 +473,7 @@ def extended(
     if edge_weight is not None:
         check_floats(edge_weight, "edge_weight")
     wide = flat.dtype
-    if wide == torch.float32 and _is_beyond(flat, _weight_range(graph, edge_weight)):
+    if wide == torch.float32 and _is_beyond(flat, graph, _weight_range(graph, edge_weight)):
         wide = torch.float64
     # Gradients from several places meet in these, and saturate together.
     x, strength = cast(x, wide), cast(strength, wide)
@@ -485,10 +497,12 @@ def extended(
     return cast(out * cast(factor, wide), dtype)
 
 
-def _is_beyond(x: Tensor, weights: tuple[float, float]) -> bool:
+def _is_beyond(x: Tensor, graph: Graph, weights: tuple[float, float]) -> bool:
     r"""Whether a power of the weights' sum, or an aggregate before it, may not fit float32."""
-    beyond = weights[0] < FLOAT32.smallest_weight or weights[1] > FLOAT32.largest_weight
-    return beyond or _largest_size(x) > LARGEST_FEATURE
+    (least, most), size = weights, _largest_size(x)
+    beyond = least < FLOAT32.smallest_weight or most > FLOAT32.largest_weight
+    small = 0 < _smallest_size(x, graph, size) * builtins.min(least, 1.0) < SMALLEST_SPREAD
+    return beyond or small or size > LARGEST_FEATURE
 
 
 def _signed(

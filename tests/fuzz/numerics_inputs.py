@@ -93,7 +93,7 @@ def draw_problem(rng: np.random.Generator) -> Problem:
         num_src, num_dst = num_src + n, num_dst + m
     x = rounded(np.concatenate(xs), dtype)
     if float(x.max()) - float(x.min()) > 3.4e38 and dtype != "float64":
-        x = x / 4  # the spread has to fit as well
+        x = rounded(x / 4, dtype)  # the spread has to fit as well
     weight = np.concatenate(weights)
     if not weight_heads:
         weight = weight[:, 0]

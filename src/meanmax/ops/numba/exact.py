@@ -179,7 +179,7 @@ def finish_polynomial(carried, pull, moment, z, m, table, grad, theta_sum, limit
     for c in range(grad.shape[0]):
         y, alpha = z[c] - mu[c], theta[c]
         if y > ZERO:
-            d = carried[c] + pull[c] * scale[c] * (alpha / y)
+            d = carried[c] + pull[c] * scale[c] * alpha / y
             if alpha >= ONE:
                 # The row's peak cancels: within a row the pulls sum to zero.
                 theta_sum[c] += (moment[c] / LOG2_E + pull[c] * log(m[c])) / alpha

@@ -255,6 +255,8 @@ THETA, INV_THETA = int(Channel.THETA), int(Channel.INV_THETA)
 STEEPNESS, SCALE = int(Channel.STEEPNESS), int(Channel.SCALE)
 
 
+SMALLEST_NORMAL, SHIFT = np.float32(2.0**-126), np.float32(24)
+SHIFTED = np.float32(2.0**24)
 LN_2, LOG2_E = np.float32(math.log(2.0)), np.float32(1 / math.log(2.0))
 
 
@@ -269,7 +271,8 @@ def relative_log2(z, top, mu, inv_range):
     d = (z - top) * inv_range
     f = where(d > -HALF, ONE + d, (z - mu) * inv_range)
     lost = where(d > -HALF, (d - (f - ONE)) * (ONE + ONE - f), ZERO)
-    return log2(f) + lost * LOG2_E
+    small = f < SMALLEST_NORMAL
+    return log2(where(small, f * SHIFTED, f)) - where(small, SHIFT, ZERO) + lost * LOG2_E
 
 
 @subroutine

@@ -363,7 +363,10 @@ def relative_log(x: Tensor, nodes: NodeTable) -> Tensor:
     span = nodes.src(Channel.RANGE)
     below_top = (x - nodes.src(Channel.TOP)) / span
     y = x - nodes.src(Channel.MU)
-    far = (torch.where(y > 0, y, 1.0) / span).clamp(min=_tiny(x)).log()
+    above = torch.where(y > 0, y, 1.0)
+    small = above / span < _tiny(x)  # where a quotient has no digits, nor a logarithm
+    far = (torch.where(small, above * 2.0**24, above) / span).clamp(min=_tiny(x)).log()
+    far = far - torch.where(small, 24 * math.log(2.0), 0.0).to(x.dtype)
     return torch.where((below_top > -0.5) & (y > 0), below_top.clamp(min=-0.5).log1p(), far)
 
 
