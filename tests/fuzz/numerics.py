@@ -181,7 +181,7 @@ def _compare(
     allowed = tol * size + tiny
     if ((wrong <= allowed) | ~whole).all():
         return None
-    formula = Formula(problem, call)
+    formula = Formula(problem, call, wide=dtype == "float64")
     least = formula.cancelled(_upstream_of(problem, formula)).get(name)
     if name == "edge_weight" and call.function == "readout":  # weights are repeated
         least = np.bincount(np.arange(len(least)) % want.size, least.sum(axis=1), want.size)

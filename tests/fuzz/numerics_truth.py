@@ -29,10 +29,12 @@ class Terms(NamedTuple):
 
 
 class Formula:
-    """A call on a problem, per edge and channel; channels are heads times channels."""
+    """A call on a problem, per edge and channel; channels are heads times channels. Wide is one in
+    float64.
+    """
 
-    def __init__(self, problem: Problem, call: Call) -> None:
-        self.problem, self.call = problem, call
+    def __init__(self, problem: Problem, call: Call, *, wide: bool = False) -> None:
+        self.problem, self.call, self.wide = problem, call, wide
         x = problem.x.reshape(len(problem.x), -1)
         self.channels = x.shape[1]
         self.kind = call.function
@@ -158,7 +160,13 @@ class Formula:
     def typical(self) -> Array:
         """The median magnitude of each graph's channels, which features may be measured from."""
         size, batch = np.abs(self.z), self.problem.src_batch
-        return np.stack([np.median(size[batch == g], axis=0) for g in range(batch[-1] + 1)])
+        found = np.stack([np.median(size[batch == g], axis=0) for g in range(batch[-1] + 1)])
+        if self.wide:
+            # Where a tilt is steep they are measured from the top, by rows that float64 reaches.
+            top = np.stack([size[batch == g].max(axis=0) for g in range(batch[-1] + 1)])
+            steep = (self.theta * top > 16) & (not self.has_mu)
+            found = np.where(steep, top, found)
+        return found
 
     @cached_property
     def is_bounded(self) -> Array:

@@ -393,9 +393,11 @@ def tilt_of(x: Tensor, nodes: NodeTable, spec: AggregationSpec, floor: float) ->
 def power_slope(x: Tensor, nodes: NodeTable, tilt: Tensor) -> Tensor:
     r""":math:`T / (y / y_{max})`; at the origin 1 for :math:`\theta = 1` and 0 otherwise."""
     y = x - nodes.src(Channel.MU)
-    ratio = (torch.where(y > 0, y, 1.0) / nodes.src(Channel.RANGE)).clamp(min=_tiny(x))
+    limits = torch.finfo(x.dtype)
+    ratio = torch.where(y > 0, y, 1.0) / nodes.src(Channel.RANGE)
+    slope = tilt / ratio.clamp(min=limits.tiny * limits.eps)
     at_origin = (nodes.src(Channel.THETA) == 1).to(x.dtype)
-    return torch.where(y > 0, tilt / ratio, at_origin)
+    return torch.where(y > 0, slope.clamp_(max=limits.max), at_origin)
 
 
 def _tiny(x: Tensor) -> float:
