@@ -103,11 +103,13 @@ def test_nonlinear_says_where_the_aggregator_stands(nonlinear, names):
 @pytest.mark.parametrize("skip", [None, "linear"])
 def test_the_features_of_nodes_are_not_dropped(backbone, skip):
     graph, x = batch()
-    model = build_model(backbone, None, 5, 8, 3, layers=2, dropout=0.9, task="graph", skip=skip)
+    torch.manual_seed(0)
+    sizes = {"in_channels": 5, "hidden": 32, "out_channels": 3, "layers": 2, "dropout": 0.5}
+    model = build_model(backbone, None, **sizes, task="graph", skip=skip)
     first = model.encoder.outputs(x, graph)[0]  # in training
     assert torch.equal(first, model.encoder.outputs(x, graph)[0])
     assert not torch.equal(model(x, graph), model(x, graph))
-    nodes = build_model(backbone, None, 5, 8, 3, layers=2, dropout=0.9, skip=skip)
+    nodes = build_model(backbone, None, **sizes, skip=skip)
     assert not torch.equal(nodes.outputs(x, graph)[0], nodes.outputs(x, graph)[0])
 
 

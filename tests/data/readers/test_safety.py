@@ -281,6 +281,7 @@ def test_the_refusal_does_not_say_how_to_run_it(make, tmp_path):
     assert "trusted" not in str(caught.value)
 
 
+@pytest.mark.extra
 def test_parquet_with_damaged_facts_on_a_column_is_refused(tmp_path):
     """One flipped bit: pyarrow ends the process if it is asked for these facts."""
     path = graphs.write(tmp_path / "mine", {"nodes.csv": graphs.NODES_CSV})
