@@ -110,6 +110,17 @@ def test_edge_weights(name, learned):
         torch.testing.assert_close(fast(x, edges, weight), plain(x, edges, weight))
 
 
+@pytest.mark.parametrize("name", ["gcn unnormalised", "gcn", "appnp"])
+def test_edge_weights_of_another_precision(name):
+    (x, edges), layer = example(), LAYERS[name]()
+    fast = meanmax.accelerate(copy.deepcopy(layer))
+    weight = edge_weights(edges).double()
+    expected, found = layer(x, edges, weight), fast(x, edges, weight)
+    assert expected.dtype == found.dtype == torch.float64
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    assert_same(layer.double(), x.double(), edges, weight.float())
+
+
 @pytest.mark.parametrize("name", ["gcn unnormalised", "graph", "graph mean"])
 def test_negative_edge_weights(name):
     x, edges = example()
@@ -282,3 +293,17 @@ def test_the_limits_of_the_power_mean_where_pyg_has_no_option_for_them():
     expected = layer(x, edges)
     del layer.aggr_module.min_value, layer.aggr_module.max_value  # as in PyG 2.6
     torch.testing.assert_close(layer(x, edges), expected)
+
+
+@pytest.mark.parametrize("name", ["gcn", "gat", "sage", "graph"])
+def test_what_is_changed_after_acceleration_counts(name):
+    (x, edges), layer = example(), LAYERS[name]()
+    fast = meanmax.accelerate(copy.deepcopy(layer))
+    kinds = (pyg_aggr.MedianAggregation, pyg_aggr.MaxAggregation, pyg_aggr.SumAggregation)
+    semi = partial(pyg_aggr.SoftmaxAggregation, semi_grad=True)
+    for kind in (*kinds, pyg_aggr.MeanAggregation, semi):
+        layer.aggr_module, fast.aggr_module = kind(), kind()
+        assert_same(layer, x, edges, fast=fast)
+    layer.aggr_module, fast.aggr_module = kinds[2](), kinds[2]()
+    layer.flow = fast.flow = "target_to_source"
+    assert_same(layer, x, edges, fast=fast)

@@ -180,3 +180,33 @@ def test_compiled_code_aggregates_outside():
     torch.compiler.reset()
     compiled = torch.compile(model, backend="eager")
     torch.testing.assert_close(compiled(*example()), model(*example()), rtol=1e-5, atol=1e-5)
+
+
+def test_spread_needs_to_know_the_channels():
+    layer = pyg.SAGEConv(-1, OUT)
+    with pytest.raises(ValueError, match=r"SAGEConv\(-1, 4.*call the model once"):
+        meanmax.accelerate(layer, aggr="spread")
+    layer(*example())
+    assert meanmax.accelerate(layer, aggr="spread").aggr_module.raw.numel() == CHANNELS
+
+
+@pytest.mark.parametrize("aggr", ZERO)
+@pytest.mark.parametrize("name", ["gcn", "gat", "sage"])
+def test_low_precision(name, aggr):
+    (x, edges), layer = example(), meanmax.accelerate(LAYERS[name](), aggr=aggr)
+    expected = layer(x, edges)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = layer(x, edges)
+    torch.testing.assert_close(found.float(), expected, rtol=0.05, atol=0.05)
+    found = layer.bfloat16()(x.bfloat16(), edges)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.float(), expected, rtol=0.05, atol=0.1)
+    found.float().square().sum().backward()
+    assert layer.aggr_module.raw.grad.isfinite().all()
+
+
+def test_features_that_are_not_finite():
+    (x, edges), layer = example(), meanmax.accelerate(LAYERS["gat"](), aggr="softmax")
+    x[3, 2] = float("nan")
+    with pytest.raises(ValueError, match="'x' must be finite"):
+        layer(x, edges)

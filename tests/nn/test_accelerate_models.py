@@ -200,6 +200,8 @@ def test_edges_and_weights_changed_in_place_are_noticed(name):
         edges[:, :40] = edges[:, :40].flip(0)
         if weight:
             weight[0][3:9] *= 2
+    edges.data = edges.flip(0)
+    torch.testing.assert_close(fast(x, edges, *weight), plain(x, edges, *weight))
 
 
 def test_graphs_are_built_once_and_forgotten_with_their_edges():
@@ -271,3 +273,12 @@ def test_compiled_code_is_pygs(name):
     fast = meanmax.accelerate(copy.deepcopy(plain))
     compiled = torch.compile(fast, backend="aot_eager", fullgraph=True)
     torch.testing.assert_close(compiled(*example()), plain(*example()), rtol=1e-5, atol=1e-5)
+
+
+def test_script_compiles_pygs_layers():
+    (x, edges), layer = example(), meanmax.accelerate(pyg.SAGEConv(CHANNELS, 4))
+    scripted = torch.jit.script(layer)
+    torch.testing.assert_close(scripted(x, edges), layer(x, edges), rtol=1e-5, atol=1e-5)
+    assert accelerated(layer)[0].by == "FastSAGEConv"
+    with pytest.raises(ValueError, match="meanmax.restore"):
+        torch.jit.script(meanmax.accelerate(layer, aggr="softmax"))

@@ -28,7 +28,8 @@ class Memory:
 
     It is found by the identity of the tensor, ends with the tensor, and starts empty once the
     tensor was changed in place. A value must not hold the tensor itself, or neither would end.
-    Changes that PyTorch does not see, through numpy or :obj:`tensor.data`, go unnoticed.
+    Changes that PyTorch does not count, through a numpy array of the same memory or of the values
+    of :obj:`tensor.data`, go unnoticed.
 
     Example:
         >>> import torch
@@ -51,10 +52,11 @@ class Memory:
         r"""What is known of a tensor, to be read and added to."""
         if tensor.is_inference():  # such tensors do not count their changes
             return {}
-        version, known = self._known.get(tensor, (None, None))
-        if known is None or version != tensor._version:
+        state = tensor._version, tensor.data_ptr(), tensor.shape
+        before, known = self._known.get(tensor, (None, None))
+        if known is None or before != state:
             known = {}
-            self._known[tensor] = tensor._version, known
+            self._known[tensor] = state, known
         found: dict[Hashable, Any] = known
         return found
 

@@ -338,7 +338,13 @@ def _switch(layer: FastConv, asked: str | LearnableAggregation) -> None:
     own = plain_class(layer.aggr_module)
     is_sum = own is SumAggregation
     heads = layer.heads if isinstance(layer, pyg.GATConv) else None
-    found = make_aggregator(asked, {}, heads, _channels(layer), "sum" if is_sum else "weighted")
+    channels = _channels(layer)
+    if asked == "spread" and channels < 1:
+        raise ValueError(
+            f"aggr='spread' has a parameter for each channel, but {layer} has not seen its input "
+            f"yet: call the model once, or give its in_channels, before meanmax.accelerate"
+        )
+    found = make_aggregator(asked, {}, heads, channels, "sum" if is_sum else "weighted")
     assert isinstance(found, LearnableAggregation)
     like = next(layer.parameters(), None)
     found = found.train(layer.training).to(None if like is None else like.device)

@@ -47,6 +47,7 @@ from meanmax.nn.conv import with_bias
 from meanmax.nn.gat import scores
 from meanmax.nn.linear import fast_dropout
 from meanmax.ops import attention, neighbour_max, weighted_sum
+from meanmax.ops.scaling import NotFiniteError
 
 SMALL = 8192
 r"""Numbers of messages up to which PyG's aggregations are as fast."""
@@ -105,7 +106,7 @@ def has_hooks(module: Module) -> bool:
     )
 
 
-def aggregate(aggr: Module, x: Tensor, graph: Graph, weight: Tensor | None = None) -> Tensor:
+def aggregate(aggr: Any, x: Tensor, graph: Graph, weight: Tensor | None = None) -> Tensor:
     r"""What one of PyG's aggregations makes of the features of sources over a graph. Raises a
     :class:`ValueError` where its result is not known to be PyG's.
 
@@ -115,15 +116,17 @@ def aggregate(aggr: Module, x: Tensor, graph: Graph, weight: Tensor | None = Non
         graph (Graph): The graph, made with the rule of the aggregation.
         weight (Tensor, optional): Learned weights in CSR order, for sums and means.
     """
-    x = x.contiguous()
-    if isinstance(aggr, MaxAggregation):
+    x, kind = x.contiguous(), plain_class(aggr)
+    if kind is MaxAggregation:
         if not bool(torch.isfinite(x.detach()).all()):
             raise ValueError("a maximum of NaN is NaN")
         return neighbour_max(x, graph, None, zero_is_tie=True)
-    if isinstance(aggr, SoftmaxAggregation):
+    if kind is SoftmaxAggregation and not aggr.semi_grad:
         return functional.softmax(x, graph, aggr.t, signed=True)
-    if not isinstance(aggr, PowerMeanAggregation):
+    if takes_weights(aggr):
         return weighted_sum(x, graph, weight)
+    if kind is not PowerMeanAggregation:  # it was exchanged since
+        raise ValueError(f"the kernels have no {kind.__name__}")
     p = aggr.p.view(-1, aggr.channels) if aggr.channels != 1 else aggr.p
     if isinstance(p, int | float) and p == 1:
         return weighted_sum(x, graph, weight)
@@ -170,9 +173,10 @@ class FastConv(MessagePassing):  # type: ignore[misc]
     _jinja_propagate = propagate  # what PyG takes after explanations
 
     def is_open(self) -> bool:
-        r"""Whether nothing wants to see or change single messages."""
+        r"""Whether nothing wants to see or change single messages, or to send them backwards."""
         return (
-            not self.explain
+            self.flow == "source_to_target"
+            and not self.explain
             and self.decomposed_layers == 1
             and not any(getattr(self, name) for name in MESSAGE_HOOKS)
             and not has_hooks(self.aggr_module)
@@ -207,6 +211,8 @@ class FastConv(MessagePassing):  # type: ignore[misc]
         aggr = self.aggr_module
         if not runs_on_kernels(x, *weights) or (weights and not takes_weights(aggr)):
             return None
+        if any(torch.promote_types(x.dtype, weight.dtype) != x.dtype for weight in weights):
+            return None
         try:
             if isinstance(aggr, LearnableAggregation):
                 graph, _ = remembered_graph(edge_index, None, sizes, "sum", x.dtype)
@@ -226,6 +232,13 @@ class FastConv(MessagePassing):  # type: ignore[misc]
                 f"edge attributes, attention output or explanations, or undo that with "
                 f"meanmax.restore(model)"
             )
+
+    def __prepare_scriptable__(self) -> MessagePassing:
+        r"""What :func:`torch.jit.script` compiles: PyG's layer."""
+        self.refuse_if_switched()
+        layer: MessagePassing = copy.copy(self)
+        object.__setattr__(layer, "__class__", self.plain)
+        return layer
 
     def _set_jittable_templates(self, raise_on_error: bool = False) -> None:
         # PyG makes methods for the class of an instance, here of a copy or pickle.
@@ -399,7 +412,8 @@ class FastGATConv(FastConv, pyg.GATConv):  # type: ignore[misc]
     def _takes(self, pair: Any) -> bool:
         r"""Whether the kernels take these features and the layer's options."""
         fine = all(isinstance(part, Tensor) and part.dim() == 2 for part in pair)
-        usual = self._switched is not None or runs_on_kernels(*pair)
+        usual = runs_on_kernels(*pair) and takes_weights(self.aggr_module)
+        usual = usual or self._switched is not None
         return fine and usual and self.is_open() and self.dropout < 1
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
@@ -424,8 +438,13 @@ class FastGATConv(FastConv, pyg.GATConv):  # type: ignore[misc]
         else:
             (score,), (of_target,) = scores(h, self.att_src), scores(other, self.att_dst)
         if not all(bool(torch.isfinite(part.detach()).all()) for part in (score, of_target)):
+            if self._switched is not None:
+                raise NotFiniteError
             return None
-        alpha = attention(score, of_target, graph, self.negative_slope)
+        if score.dtype not in (torch.float32, torch.float64):
+            score, of_target = score.float(), of_target.float()
+        with torch.autocast("cpu", enabled=False):
+            alpha = attention(score, of_target, graph, self.negative_slope)
         alpha = fast_dropout(alpha, self.dropout, self.training)
         if self._switched is not None:
             out = self.aggr_module(h, graph, edge_weight=alpha)
