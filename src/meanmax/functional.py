@@ -708,7 +708,7 @@ def _as_origin(mu: float | Tensor, graph: Graph, like: Tensor) -> Tensor:
             f"'mu' must be one finite number, or one for each of the {graph.num_graphs} graphs "
             f"(got {got})"
         )
-    return origin.reshape(-1).expand(graph.num_graphs).to(device=like.device, dtype=like.dtype)
+    return cast(origin.reshape(-1).to(like.device), like.dtype).expand(graph.num_graphs)
 
 
 def _as_number(value: object, name: str) -> Tensor:

@@ -182,3 +182,30 @@ def test_approaches_the_maximum(form, backend):
     largest = functional.max(x, GRAPH, backend=backend)
     out = form(x, row, 1e6, backend=backend)
     assert ((out - largest).abs() <= 1e-4 * 2e4).all()
+
+
+# Three rows reach subnormal numbers, of the features or of their quotients by the range.
+SUBNORMAL = {
+    "far apart": [[1e-40, 2e-42], [0.5, 1e8], [1e-42, 3.0], [1e8, 1e-38]],
+    "beside a small range": [[1e-40, 2e-42], [3e-40, 1e-43], [0.0, 0.0], [1e-20, 1e-18]],
+    "near the origin": [[0.0, 0.0], [1e-40, 1e-45], [2e-40, 1e-30], [100.0, 1e30]],
+}
+
+
+@pytest.mark.parametrize("theta", [0.0, 0.01, 0.08, 1.0, 3.0])
+@pytest.mark.parametrize("features", SUBNORMAL)
+@fast_backend
+@powers
+def test_subnormal_features(form, backend, features, theta):
+    """Where a feature's share of the range underflows, so would its power's derivative."""
+    x = torch.tensor(SUBNORMAL[features])
+    graph = Graph.from_edge_index([[0, 1, 2, 3, 0, 2, 1], [0, 0, 1, 1, 2, 3, 2]], 4)
+    theta, upstream = theta + LOWER[form.kind], UPSTREAM[:4, :2]
+    want = run(form, x.double(), graph, theta, "reference", upstream=upstream)
+    got = run(form, x, graph, theta, backend, upstream=upstream)
+    assert_outputs_agree(got.out, want.out, x, TOL)
+    fits = want.grads["x"].abs() < 1e37
+    assert torch.isfinite(got.grads["x"]).all()
+    assert_norm_close(got.grads["x"] * fits, want.grads["x"] * fits, 1e-3, "x", 1e-30)
+    least = 1e-5 * x.max().item()
+    assert_norm_close(got.grads["theta"], want.grads["theta"], 1e-3, "theta", least)

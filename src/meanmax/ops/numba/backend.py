@@ -207,16 +207,18 @@ def _tilts(
     r"""The rows that the sums gather: the tilts, and beside them the tilted features; writes how
     many features of each block of nodes lie at the origin.
     """
-    floor = x.dtype.type(precision_of(x).floor)
+    floor, lost = x.dtype.type(precision_of(x).floor), np.zeros_like(ties)
     if spec.kind == "lp":
         rows = empty_like(x)
-        norm.tilt_lp(blocks.node_blocks, x, table, rows, floor, ties)
-        return rows
-    rows, width = empty((len(x), 2 * x.shape[1]), x.dtype), x.shape[1] // heads
-    if spec.kind == "softmax":
-        mean.tilt_softmax(blocks.node_blocks, x, table, rows, width)
+        norm.tilt_lp(blocks.node_blocks, x, table, rows, floor, ties, lost)
     else:
-        mean.tilt_polynomial(blocks.node_blocks, x, table, rows, width, floor, ties)
+        rows, width = empty((len(x), 2 * x.shape[1]), x.dtype), x.shape[1] // heads
+        if spec.kind == "softmax":
+            mean.tilt_softmax(blocks.node_blocks, x, table, rows, width)
+        else:
+            mean.tilt_polynomial(blocks.node_blocks, x, table, rows, width, floor, ties, lost)
+    if x.itemsize == 4 and lost.any():
+        raise TooExtremeError
     return rows
 
 

@@ -25,6 +25,7 @@ from meanmax.ops.numba.vector_math import (
     bounded,
     clipped,
     count_equal,
+    count_underflows,
     exp,
     exp2,
     flush,
@@ -51,9 +52,9 @@ def tilt_softmax(b, blocks, x, table, rows, width):
 
 
 @kernel()
-def tilt_polynomial(b, blocks, x, table, rows, width, floor, ties):
+def tilt_polynomial(b, blocks, x, table, rows, width, floor, ties, lost):
     r"""Writes blocks :math:`[T, T \hat v]` with :math:`T = (y / y_{max})^\alpha`, and counts the
-    features at :math:`\mu`.
+    features at :math:`\mu` and, in :obj:`lost`, those whose distance from it underflows.
 
     Above :math:`\mu` no tilt falls below :obj:`floor`, so that a sum of exactly 0 tells that all
     neighbours sit at :math:`\mu`.
@@ -61,7 +62,7 @@ def tilt_polynomial(b, blocks, x, table, rows, width, floor, ties):
     t = table[blocks[b, 2]]
     top, centre, inv, mu = t[TOP], t[CENTRE], t[INV_SCALE], t[MU]
     inv_range, theta = t[INV_RANGE], t[THETA]
-    count = 0
+    count, underflows = 0, 0
     for u in range(blocks[b, 0], blocks[b, 1]):
         row, z = rows[u], x[u]
         for h in range(x.shape[1] // width):
@@ -73,7 +74,8 @@ def tilt_polynomial(b, blocks, x, table, rows, width, floor, ties):
                 row[pair + i] = tilt
                 row[pair + U(width) + i] = tilt * ((z[c] - centre[c]) * inv[c])
         count += count_equal(z, mu)
-    ties[b] = count
+        underflows += count_underflows(z, mu, inv_range)
+    ties[b], lost[b] = count, underflows
 
 
 @subroutine

@@ -22,6 +22,7 @@ from meanmax.ops.numba.vector_math import (
     U,
     clipped,
     count_equal,
+    count_underflows,
     exp2,
     flush,
     is_last,
@@ -93,20 +94,21 @@ def write_row(out, slope, entropy, sums, theta, inverse, span, mu, root, start, 
 
 
 @kernel()
-def tilt_lp(b, blocks, x, table, rows, floor, ties):
+def tilt_lp(b, blocks, x, table, rows, floor, ties, lost):
     r"""Writes :math:`T = (y / y_{max})^p`, at least :obj:`floor` above :math:`\mu`, and counts the
-    features at :math:`\mu`.
+    features at :math:`\mu` and, in :obj:`lost`, those whose distance from it underflows.
     """
     t = table[blocks[b, 2]]
     top, mu, inv_range, theta = t[TOP], t[MU], t[INV_RANGE], t[THETA]
-    count = 0
+    count, underflows = 0, 0
     for u in range(blocks[b, 0], blocks[b, 1]):
         row, z = rows[u], x[u]
         for c in range(x.shape[1]):
             tilt = tilt_power(z[c], top[c], mu[c], inv_range[c], theta[c])
             row[c] = where((tilt < floor) & (z[c] > mu[c]), floor, tilt)
         count += count_equal(z, mu)
-    ties[b] = count
+        underflows += count_underflows(z, mu, inv_range)
+    ties[b], lost[b] = count, underflows
 
 
 @kernel()

@@ -255,8 +255,7 @@ THETA, INV_THETA = int(Channel.THETA), int(Channel.INV_THETA)
 STEEPNESS, SCALE = int(Channel.STEEPNESS), int(Channel.SCALE)
 
 
-SMALLEST_NORMAL, SHIFT = np.float32(2.0**-126), np.float32(24)
-SHIFTED = np.float32(2.0**24)
+NORMAL = np.float32(2.0**-125)  # twice the smallest normal float32
 LN_2, LOG2_E = np.float32(math.log(2.0)), np.float32(1 / math.log(2.0))
 
 
@@ -271,8 +270,20 @@ def relative_log2(z, top, mu, inv_range):
     d = (z - top) * inv_range
     f = where(d > -HALF, ONE + d, (z - mu) * inv_range)
     lost = where(d > -HALF, (d - (f - ONE)) * (ONE + ONE - f), ZERO)
-    small = f < SMALLEST_NORMAL
-    return log2(where(small, f * SHIFTED, f)) - where(small, SHIFT, ZERO) + lost * LOG2_E
+    return log2(f) + lost * LOG2_E
+
+
+@subroutine
+def count_underflows(z, mu, inv_range):
+    r"""How many features above :math:`\mu` have a :math:`y` or :math:`y / y_{max}` that is
+    subnormal in float32.
+    """
+    count = np.int32(0)
+    for c in range(U(z.shape[0])):
+        y = z[c] - mu[c]
+        lost = (y > ZERO) & ((y < NORMAL) | (y * inv_range[c] < NORMAL))
+        count += where(lost, np.int32(1), np.int32(0))
+    return count
 
 
 @subroutine

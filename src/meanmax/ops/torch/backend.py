@@ -75,6 +75,8 @@ def forward(
     if narrow or _has_extreme_weights(weight, limits):
         raise TooExtremeError
     nodes = NodeTable(table, graph)
+    if limits is FLOAT32 and spec.has_mu and _underflows(x, nodes):
+        raise TooExtremeError
     total = row_totals(graph, weight).repeat_interleave(x.size(1) // weight.size(1), dim=1)
     tilt = tilt_of(x, nodes, spec, limits.floor)
     below = product(tilt, graph, weight)
@@ -129,6 +131,13 @@ def _is_narrow(table: Tensor, high: Tensor, low: Tensor, spec: AggregationSpec) 
     if spec.has_mu:
         narrow |= table[:, Channel.RANGE] < SMALLEST_SPREAD
     return bool(narrow.any())
+
+
+def _underflows(x: Tensor, nodes: NodeTable) -> bool:
+    r"""Whether some feature's distance from the origin, or its share of the range, is subnormal."""
+    y = x - nodes.src(Channel.MU)
+    least = torch.minimum(y, y / nodes.src(Channel.RANGE))
+    return bool(((y > 0) & (least < 2 * _tiny(x))).any())
 
 
 def _has_outliers(table: Tensor, sample: Tensor) -> bool:
@@ -364,9 +373,7 @@ def relative_log(x: Tensor, nodes: NodeTable) -> Tensor:
     below_top = (x - nodes.src(Channel.TOP)) / span
     y = x - nodes.src(Channel.MU)
     above = torch.where(y > 0, y, 1.0)
-    small = above / span < _tiny(x)  # where a quotient has no digits, nor a logarithm
-    far = (torch.where(small, above * 2.0**24, above) / span).clamp(min=_tiny(x)).log()
-    far = far - torch.where(small, 24 * math.log(2.0), 0.0).to(x.dtype)
+    far = (above / span).clamp(min=_tiny(x)).log()
     return torch.where((below_top > -0.5) & (y > 0), below_top.clamp(min=-0.5).log1p(), far)
 
 
@@ -393,11 +400,9 @@ def tilt_of(x: Tensor, nodes: NodeTable, spec: AggregationSpec, floor: float) ->
 def power_slope(x: Tensor, nodes: NodeTable, tilt: Tensor) -> Tensor:
     r""":math:`T / (y / y_{max})`; at the origin 1 for :math:`\theta = 1` and 0 otherwise."""
     y = x - nodes.src(Channel.MU)
-    limits = torch.finfo(x.dtype)
-    ratio = torch.where(y > 0, y, 1.0) / nodes.src(Channel.RANGE)
-    slope = tilt / ratio.clamp(min=limits.tiny * limits.eps)
+    ratio = (torch.where(y > 0, y, 1.0) / nodes.src(Channel.RANGE)).clamp(min=_tiny(x))
     at_origin = (nodes.src(Channel.THETA) == 1).to(x.dtype)
-    return torch.where(y > 0, slope.clamp_(max=limits.max), at_origin)
+    return torch.where(y > 0, tilt / ratio, at_origin)
 
 
 def _tiny(x: Tensor) -> float:
