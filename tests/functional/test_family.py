@@ -104,6 +104,73 @@ def test_lp_with_beta_is_mean_and_sum_at_its_linear_end():
     torch.testing.assert_close(one, functional.lp(X, GRAPH, 2.5))  # 1/p is the default
 
 
+EXTREMES = {  # sizes of the features and the weights of two graphs
+    "small weights": (1.0, [1e-24, 1e-39]),
+    "large weights": (1.0, [1e20, 1e37]),
+    "large features": (1e25, [1.0, 1e-20]),
+    "features beside a larger graph": (1e-30, [1.0, 1e-12]),
+}
+
+
+@pytest.mark.parametrize("extreme", EXTREMES)
+@pytest.mark.parametrize("options", [{"signed": True}, {"beta": -0.5}, {"beta": 1.5}], ids=str)
+@BACKENDS
+@every
+def test_sizes_at_the_ends_of_float32(name, backend, options, extreme):
+    """What fits float32 has its digits, what does not is its largest number."""
+    size, weights = EXTREMES[extreme]
+    batch = Graph.batch([GRAPH, GRAPH])
+    x = torch.cat([X, size * X]).float()
+    weight = torch.cat([WEIGHT * weights[0], WEIGHT * weights[1]]).float()
+    theta = torch.tensor([2.0, -1.5, 0.5] if "signed" in options else [2.0, 1.5, 3.0])
+    if name != "softmax":
+        theta = theta + (1.0 if name == "lp" and "beta" in options else 0.0)
+    elif size > 1:
+        theta = theta / size
+    beta = options.get("beta")
+
+    def run(dtype, backend):
+        leaves = {"x": x, "theta": theta, "weight": weight}
+        if beta is not None:
+            leaves["beta"] = torch.tensor(beta)
+        leaves = {key: value.detach().to(dtype).requires_grad_() for key, value in leaves.items()}
+        given = {"signed": True} if beta is None else {"beta": leaves["beta"]}
+        out = getattr(functional, name)(
+            leaves["x"], batch, leaves["theta"], edge_weight=leaves["weight"], backend=backend,
+            **given,
+        )  # fmt: skip
+        grads = torch.autograd.grad(out.sum(), list(leaves.values()))
+        return {"out": out.detach(), **dict(zip(leaves, grads, strict=True))}
+
+    want = run(torch.float64, "reference")
+    for key, value in run(torch.float32, backend).items():
+        assert torch.isfinite(value).all(), key
+        expected = want[key].clamp(-3.4e38, 3.4e38)
+        parts = (...,)
+        if key in ("out", "x", "weight"):  # each graph has its own size
+            half = len(value) // 2
+            parts = (slice(half), slice(half, None))
+        for part in parts:
+            if (expected[part].abs() < 1e38).all():
+                error = (value[part].double() - expected[part]).norm()
+                least = 1e-5 * x[:10].abs().max() if key == "theta" else 1e-37
+                assert error <= 1e-3 * expected[part].norm() + least, key
+
+
+@pytest.mark.parametrize("name", ["lp", "polynomial"])
+@BACKENDS
+def test_the_gradient_of_mu_saturates(backend, name):
+    found = []
+    for dtype in (torch.float32, torch.float64):
+        mu = torch.tensor(-9.0, dtype=dtype, requires_grad=True)
+        weight = torch.full((40,), 1e25, dtype=dtype)
+        given = {"edge_weight": weight, "beta": 2.0, "mu": mu, "backend": backend}
+        out = getattr(functional, name)(X.to(dtype), GRAPH, 2.0, **given)
+        found += torch.autograd.grad(out.sum(), mu)
+    assert found[1].abs() > 1e40
+    assert found[0] == found[1].sign() * torch.finfo(torch.float32).max
+
+
 @every
 @pytest.mark.parametrize("theta", [-1.3, 0.7, [-1.3, 0.7, -0.2]])
 def test_gradients(name, theta):
