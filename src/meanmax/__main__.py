@@ -1,14 +1,20 @@
 r"""The command as a module: :obj:`python -m meanmax`, or :obj:`torchrun -m meanmax`."""
 
+import io
 import sys
 
 
 def main() -> None:
     r"""Runs the command, or says which extra it needs."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names of files may hold what it cannot encode
+            stream.reconfigure(errors="backslashreplace")
     try:
         from meanmax.cli import main as command
 
         command()
+    except OSError as error:  # such as a full disk behind standard output
+        sys.exit(f"Error: {error}")
     except ModuleNotFoundError as error:
         missing = (error.name or "meanmax").partition(".")[0]
         if missing == "meanmax":

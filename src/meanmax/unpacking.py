@@ -11,7 +11,9 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import pickletools
 import re
+import stat
 import zipfile
 from collections.abc import Iterable
 from contextvars import ContextVar, Token
@@ -94,8 +96,33 @@ def check_members(
     check_unpacked(sum(member.file_size for member in members), packed, what)
 
 
+def check_regular(path: Path) -> None:
+    r"""Raises a :class:`ValueError` for a pipe or a device: reading one may wait, or never end."""
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise ValueError(
+            f"'{path}' is a pipe or a device: copy what it gives to a file, and name that"
+        )
+
+
+def check_pickles(archive: zipfile.ZipFile) -> None:
+    r"""Raises a :class:`ValueError` if a file of :func:`torch.save` names a class that its reader
+    calls with sizes: a hundred bytes could ask for all of the memory.
+    """
+    for member in archive.infolist():
+        if member.filename.rpartition("/")[2] == "data.pkl":
+            for opcode, argument, _ in pickletools.genops(archive.read(member)):
+                name = str(argument).rpartition(" ")[2].rpartition(".")[2]
+                if opcode.name == "GLOBAL" and name in _SIZED:
+                    raise ValueError(f"it builds a {name}, which saved tensors do not need")
+
+
+_SIZED = ("bytearray", "Tensor")
+
+
 def open_packed(path: Path) -> BinaryIO:
     r"""A file open for reading, unpacked if its name ends in :obj:`.gz`, within the limit."""
+    check_regular(path)
     if path.suffix != ".gz":
         return path.open("rb")
     packed = path.stat().st_size

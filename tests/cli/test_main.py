@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from meanmax.cli import main
@@ -51,6 +52,26 @@ def test_the_package_runs_as_a_module():
     assert result.returncode == 2
     assert "Usage: python -m meanmax" in result.stderr
     assert "No such command 'nothing'" in result.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are text elsewhere")
+def test_names_that_an_output_cannot_encode_are_shown(tmp_path):
+    folder = tmp_path / os.fsdecode(b"caf\xe9 \xc3\xa9")
+    folder.mkdir()
+    command = [sys.executable, "-m", "meanmax", "data", "check", str(folder)]
+    environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}
+    result = subprocess.run(command, capture_output=True, timeout=600, env=environment)
+    assert result.returncode == 1
+    assert rb"caf\udce9 " + "é: error: the folder holds no".encode() in result.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_an_output_that_is_full_is_one_line():
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "meanmax", "data", "list"]
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=600)
+    assert result.returncode == 1
+    assert result.stderr.decode().startswith("Error: [Errno 28] No space left on device")
 
 
 def test_an_unknown_command_is_answered_with_names():

@@ -13,6 +13,7 @@ from meanmax.data.files import (
     read_npy,
     read_npz,
     read_zip,
+    replacing,
     unescaped,
 )
 from meanmax.unpacking import max_unpacked
@@ -134,3 +135,10 @@ def test_numbers_and_other_texts_stay(cell):
 @pytest.mark.parametrize("cell", ["'-1.5", "''=1", "'", "'a", "''-1.5", "-1_000"])
 def test_what_has_apostrophes_already_comes_back(cell):
     assert unescaped(escaped(cell)) == cell
+
+
+def test_a_disk_that_is_full_names_the_file_and_leaves_nothing(tmp_path):
+    with pytest.raises(OSError, match="No space") as caught, replacing(tmp_path / "file"):
+        raise OSError(28, "No space left on device")
+    assert caught.value.filename == str(tmp_path / "file")
+    assert list(tmp_path.iterdir()) == []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
@@ -391,6 +392,11 @@ def check_output(
 
     :obj:`suffixes`: the allowed ones; empty for any.
     """
+    with clear_errors():
+        _check_output(path, overwrite, suffixes, option)
+
+
+def _check_output(path: Path, overwrite: bool, suffixes: Sequence[str], option: str) -> None:
     problem = None
     if suffixes and path.suffix.lower() not in suffixes:
         problem = f"the name of {option} must end with {' or '.join(suffixes)} (got '{path}')"
@@ -400,8 +406,13 @@ def check_output(
         problem = f"there is no folder '{path.parent}': make it, or choose another {option}"
     elif path.exists() and not overwrite:
         problem = f"'{path}' exists: choose another {option}, or give --force to overwrite it"
-    elif not os.access(path.parent, os.W_OK):
-        problem = f"the folder '{path.parent}' cannot be written to: choose another {option}"
+    else:
+        try:  # permissions alone do not show a folder of a read-only file system
+            with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
+                pass
+        except OSError as error:
+            reason = error.strerror or error
+            problem = f"'{path}' cannot be written ({reason}): choose another {option}"
     if problem is not None:
         raise click.ClickException(problem)
 

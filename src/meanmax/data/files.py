@@ -132,8 +132,10 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
             with temporary.open("rb+") as file:
                 os.fsync(file.fileno())
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename in (None, str(temporary)):
+            error.filename, error.filename2 = str(path), None  # a full disk names no file
         raise
 
 

@@ -23,6 +23,7 @@ from meanmax.graph.build import expand, index_dtype
 from meanmax.scale.edges import PASS_BYTES, Array, CsrEdges, FolderError, Groups, group_nodes
 from meanmax.scale.features import DenseRows, FeatureRows, SparseRows, reserve, row_ranges, rows_of
 from meanmax.train.problem import Scaling
+from meanmax.unpacking import check_regular
 
 FORMAT = "meanmax.graph/1"
 FILE = "manifest.json"
@@ -167,6 +168,7 @@ def _check_header(path: Path) -> None:
     r"""Raises a :class:`ValueError` for a header that is longer than numpy writes any; numpy would
     take memory for all of it.
     """
+    check_regular(path)
     with path.open("rb") as file:
         start = file.read(12)
     if start[6:7] != b"\1" and int.from_bytes(start[8:], "little") > LONGEST_HEADER:

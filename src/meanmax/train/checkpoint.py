@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from meanmax.data.files import atomic_write, read_npy, reason_of
-from meanmax.unpacking import check_members
+from meanmax.unpacking import check_members, check_pickles, check_regular
 
 FORMAT = "meanmax.checkpoint/1"
 
@@ -64,11 +64,10 @@ class Checkpoint:
     def read(self) -> dict[str, Any] | None:
         r"""The last state, or :obj:`None` if there is none. Nothing in the file is executed."""
         try:
-            with self.path.open("rb") as file:
-                if zipfile.is_zipfile(file):  # torch writes no other, but reads compressed ones
-                    with zipfile.ZipFile(file) as archive:
-                        size = self.path.stat().st_size
-                        check_members(archive.infolist(), size, self.path)
+            check_regular(self.path)
+            with zipfile.ZipFile(self.path) as archive:  # torch reads compressed ones, too
+                check_members(archive.infolist(), self.path.stat().st_size, self.path)
+                check_pickles(archive)
             state = torch.load(self.path, weights_only=True, map_location="cpu")
         except FileNotFoundError:
             return None
@@ -128,6 +127,7 @@ def read_archive(
     the others are not decompressed. Raises a :class:`ValueError` for any other file.
     """
     try:
+        check_regular(path)
         with zipfile.ZipFile(path) as archive:
             files = [FACTS, *(name for name in archive.namelist() if _is_wanted(name, wanted))]
             check_members(map(archive.getinfo, files), path.stat().st_size, path)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -187,6 +188,11 @@ def test_places_that_cannot_be_written(tmp_path):
     args = ("--data", "karate", *QUICK, "--out")
     assert_message(invoke(*args, tmp_path / "no" / "m.zip"), "there is no folder")
     assert_message(invoke(*args, tmp_path), "is a folder: give --out the name of a file")
+    for name in ("m" * 250, "m" * 300):
+        assert_message(invoke(*args, tmp_path / name), "File name too long")
+    if Path("/proc/self").exists():  # its permissions say that anybody who is root may write
+        assert_message(invoke(*args, "/proc/m.zip"), "'/proc/m.zip' cannot be written")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_checkpoint_of_something_else_is_refused(tmp_path):

@@ -1,5 +1,8 @@
 """Arrays in .npz and .pt files that do not fit together."""
 
+import os
+import zipfile
+
 import numpy as np
 import pytest
 import torch
@@ -82,6 +85,25 @@ def test_tensors(case, tmp_path):
     changes, message = TENSORS[case]
     with pytest.raises(OwnDataError, match=f"^mine.pt: .*{message}"):
         read_own(graphs.tensors_file(tmp_path, **changes))
+
+
+@pytest.mark.parametrize("call", ["builtins\nbytearray", "__builtin__\nbytearray", "torch\nTensor"])
+def test_a_pickle_that_asks_for_memory_is_refused_before_it_takes_any(call, tmp_path):
+    program = f"\x80\x02}}X\1\0\0\0xc{call}\n\x8a\5\0\0\0\0\1\x85Rs.".encode("latin-1")  # 4 GiB
+    with zipfile.ZipFile(tmp_path / "mine.pt", "w") as archive:
+        archive.writestr("mine/data.pkl", program)
+        archive.writestr("mine/version", "3\n")
+    name = call.rpartition("\n")[2]
+    with pytest.raises(OwnDataError, match=f"it builds a {name}, which saved tensors do not need"):
+        read_own(tmp_path / "mine.pt")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+@pytest.mark.parametrize("name", ["mine.npz", "mine.pt", "mine.zip", "mine.json", "mine.json.gz"])
+def test_a_pipe_is_refused_instead_of_waited_for(name, tmp_path):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(OwnDataError, match="is a pipe or a device: copy what it gives to a file"):
+        read_own(tmp_path / name)
 
 
 def test_labels_are_renumbered_and_names_kept(tmp_path):

@@ -30,6 +30,7 @@ from meanmax.data.readers.assemble import (
 )
 from meanmax.data.readers.features import FeatureOptions
 from meanmax.data.readers.problems import Diagnostics
+from meanmax.unpacking import check_pickles
 
 LARGEST = 2**31 - 1
 ADJACENCY = ("adj_data", "adj_indices", "adj_indptr", "adj_shape")
@@ -442,6 +443,7 @@ def _load_safely(data: bytes, diagnostics: Diagnostics) -> Any:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             unpacked = sum(entry.file_size for entry in archive.infolist())
             diagnostics.check_unpacked(unpacked, len(data))
+            check_pickles(archive)
         with torch.serialization.safe_globals(list(admitted)):
             try:
                 return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
