@@ -10,7 +10,8 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-STUDIES = {"path.py", "recipes.py", "recover.py"}  # figures and measurements of their own
+# Figures and measurements of their own.
+STUDIES = {"path.py", "reach.py", "recipes.py", "recover.py"}
 # What starts it, its arguments, what it prints, and the least accuracy in %.
 RUNS = {
     "accelerate_gcn.py": ((), "--nodes 300 --degree 5 --epochs 2", r"[\d.]+ × faster", None),

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from functools import lru_cache
 
 import pytest
 import torch
 from click.testing import CliRunner
+from torch_geometric import nn as pyg
 
 from meanmax.cli import main
 from meanmax.nn import accelerated
@@ -20,6 +22,19 @@ from meanmax.study.bench.accelerate import (
 )
 from meanmax.study.bench.layers import EpochData
 from meanmax.study.bench.report import failures
+
+
+@pytest.fixture(autouse=True)
+def as_in_a_new_process(monkeypatch):
+    """PyG writes a class's propagate when it first makes one of its layers, for all that follow: if
+    that layer had another aggregation than a sum, none of them takes a CSR matrix.
+    """
+    for layer in (pyg.GCNConv, pyg.GATConv, pyg.SAGEConv, pyg.GINConv, pyg.GENConv):
+        for name in ("propagate", "_jinja_propagate"):
+            if name in vars(layer):
+                monkeypatch.delattr(layer, name)
+        written = f"{layer.__module__}_{layer.__name__}_propagate"
+        monkeypatch.delitem(sys.modules, written, raising=False)
 
 
 @lru_cache
