@@ -74,6 +74,14 @@ def test_an_output_that_is_full_is_one_line():
     assert result.stderr.decode().startswith("Error: [Errno 28] No space left on device")
 
 
+@pytest.mark.skipif(os.name != "posix", reason="it closes streams in a POSIX shell")
+def test_streams_may_be_closed():
+    command = [sys.executable, "-m", "meanmax", "data", "list"]
+    shell = ["sh", "-c", '"$@" <&- >&-', "sh", *command]
+    result = subprocess.run(shell, capture_output=True, timeout=600)
+    assert (result.returncode, result.stderr) == (0, b"")
+
+
 def test_an_unknown_command_is_answered_with_names():
     result = CliRunner().invoke(main, ["trian"])
     assert result.exit_code == 2

@@ -64,3 +64,13 @@ def test_reference_is_plain_pytorch():
     want = torch.autograd.functional.jacobian(by_features, x)
     torch.testing.assert_close(jacrev(by_features)(X), want)
     torch.testing.assert_close(jvp(by_features, (X,), (X,))[1], (want * X).sum((1, 2)))
+
+
+def test_an_index_that_is_made_inside_of_a_transform_is_refused():
+    aggr = SoftmaxAggregation()
+    with pytest.raises(RuntimeError, match="make the graph, or the index, before"):
+        torch.func.grad(lambda x: aggr(x, torch.tensor([0, 0, 1])).sum())(torch.ones(3, 2))
+    with pytest.raises(RuntimeError, match="make the graph, or the index, before"):
+        torch.func.grad(lambda x: Graph.from_edge_index(torch.tensor([[0], [1]])).num_edges * x)(
+            torch.ones(())
+        )

@@ -131,6 +131,11 @@ def group_checked(edges: Tensor, num_src: int, num_dst: int) -> Csr | None:
 
 def _as_array(index: Tensor) -> Any:
     r"""A contiguous array of int32 or int64, for which the counting sorts are compiled."""
+    if torch._C._functorch.is_functorch_wrapped_tensor(index):
+        raise RuntimeError(
+            "torch.func transforms what is made inside of it, and a graph cannot be built from "
+            "that: make the graph, or the index, before"
+        )
     return (index if index.itemsize >= 4 else index.int()).contiguous().numpy()
 
 
