@@ -26,8 +26,9 @@ def forget(monkeypatch):
 @pytest.mark.parametrize("layer", [pyg.GCNConv, pyg.GATConv, pyg.TransformerConv, pyg.TAGConv])
 def test_warns_once_for_each_class_of_layer(layer, aggr):
     wanted = rf"{aggr.__name__}.*{layer.__name__} sums.*form='sum'.*meanmax.accelerate"
-    with pytest.warns(UserWarning, match=wanted):
+    with pytest.warns(UserWarning, match=wanted) as caught:
         layer(4, 3, aggr=aggr())
+    assert caught[0].filename == __file__  # not a line of PyTorch
     layer(4, 3, aggr=aggr())  # a second warning would be an error
 
 

@@ -18,6 +18,7 @@ not. Lp is a sum at :math:`p = 1` in every layer.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Final
 
@@ -49,6 +50,7 @@ WEIGHTED_SUMS: Final[tuple[type[MessagePassing], ...]] = (
 )
 r"""Layers of PyG that sum messages which carry normalised weights, and take another aggregation."""
 
+_BUILDERS = ("torch.", "torch_geometric.", "meanmax.")
 _warned: set[type] = set()
 _watching: list[object] = []  # the handle of the hook
 
@@ -75,9 +77,19 @@ def warn_if_misplaced(layer: Module, aggr: Module) -> None:
                 f"once more, and accuracy may collapse. Pass {name}(form='sum'); or keep the "
                 f"layer's own aggregation and call meanmax.accelerate(model, aggr=...), which "
                 f"chooses the form, or use the layers of meanmax.nn",
-                stacklevel=3,
+                stacklevel=_users_line(),
             )
             return
+
+
+def _users_line() -> int:
+    r"""How many calls lie between the caller and the line that builds the layer, outside of
+    PyTorch, PyG and this library.
+    """
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(_BUILDERS):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def watch_registrations() -> None:
