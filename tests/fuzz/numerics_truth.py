@@ -17,6 +17,10 @@ from .numerics_inputs import LOWEST, Array, Call, Problem, lowest_features
 DIGITS = 160
 LARGEST_EXPONENT = 300  # of the reference
 RELATIVE_STEP = mpf(10) ** -50
+STEEP = 16  # the exponent from where softmax measures features from the top of their channel
+# Rows whose largest term is smaller are measured from it: logarithms of 1e-13 in float32, and of
+# 1e-100 in float64.
+LOWEST_TERM = {False: 30.0, True: 230.3}
 
 
 class Terms(NamedTuple):
@@ -158,15 +162,28 @@ class Formula:
 
     @cached_property
     def typical(self) -> Array:
-        """The median magnitude of each graph's channels, which features may be measured from."""
-        size, batch = np.abs(self.z), self.problem.src_batch
-        found = np.stack([np.median(size[batch == g], axis=0) for g in range(batch[-1] + 1)])
-        if self.wide:
-            # Where a tilt is steep they are measured from the top, by rows that float64 reaches.
-            top = np.stack([size[batch == g].max(axis=0) for g in range(batch[-1] + 1)])
-            steep = (self.theta * top > 16) & (not self.has_mu)
-            found = np.where(steep, top, found)
-        return found
+        """What the features of each graph's channels are measured from: their median magnitude, or,
+        where softmax is steep, how far below the top a row's largest term may lie.
+        """
+        batch = self.problem.src_batch
+        graphs = [self.z[batch == g] for g in range(batch[-1] + 1)]
+        found = np.stack([np.median(np.abs(z), axis=0) for z in graphs])
+        if self.has_mu:
+            return found
+        top, low = (np.stack([end(z, axis=0) for z in graphs]) for end in (np.max, np.min))
+        steep = self.theta * np.abs(top) > STEEP
+        reach = LOWEST_TERM[self.wide] / np.where(steep, self.theta, 1.0)
+        return np.where(steep, np.maximum(found, np.minimum(top - low, reach)), found)
+
+    @cached_property
+    def average(self) -> Array:
+        """The average magnitude of the rows' means in each graph."""
+        present = (self.total > 0).astype(float)
+        sums, counts = np.zeros((2, self.problem.num_graphs, self.channels))
+        mean = self._row_sum(self.share.part * np.abs(self.z[self.col]))
+        np.add.at(sums, self.problem.dst_batch, mean * present)
+        np.add.at(counts, self.problem.dst_batch, present)
+        return sums / np.maximum(counts, 1)
 
     @cached_property
     def is_bounded(self) -> Array:
@@ -198,7 +215,10 @@ class Formula:
             edge = edge + (g * self.origin_size / total)[self.row]
         edge = edge.reshape(len(self.col), self.heads, -1).sum(axis=2)
         if not self.has_mu:
+            # The backward pass measures means from their average over the graph.
             moved = part * both**2
+            if self.kind == "softmax":
+                moved = moved + part * self.average[self.problem.dst_batch[self.row]] ** 2
         else:
             y = self.z[self.col] - self.mu[self.row]
             logs = np.abs(np.log(np.where(y > 0, y, 1.0)))

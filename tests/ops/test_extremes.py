@@ -209,3 +209,18 @@ def test_subnormal_features(form, backend, features, theta):
     assert_norm_close(got.grads["x"] * fits, want.grads["x"] * fits, 1e-3, "x", 1e-30)
     least = 1e-5 * x.max().item()
     assert_norm_close(got.grads["theta"], want.grads["theta"], 1e-3, "theta", least)
+
+
+@fast_backend
+@pytest.mark.parametrize("form", [f for f in FORMS if f.kind == "polynomial"], ids=str)
+def test_neighbours_at_the_origin_far_below_the_top(form, backend):
+    """Their mean is the origin itself, though the channel is measured from its top."""
+    low = 0.0 if "abs" in str(form) else -1.9
+    x = torch.tensor([[low], [1e9], [0.5], [2e9]], dtype=torch.float64)
+    graph = Graph.from_edge_index([[0, 0, 1, 2], [0, 0, 1, 2]], 4)
+    weight, upstream = torch.tensor([1.0, 2.0, 1.0, 1.0]), torch.ones(4, 1)
+    given = {"edge_weight": weight, "upstream": upstream}
+    got = run(form, x, graph, 100.0, backend, **given)
+    want = run(form, x, graph, 100.0, "reference", **given)
+    assert got.out[0] == want.out[0] == (3 * low if "sum" in str(form) else low)
+    assert torch.equal(got.grads["edge_weight"][:2], want.grads["edge_weight"][:2])

@@ -140,7 +140,8 @@ def mean_forward(
                 mean = where(s > ZERO, acc[pair + w + i] * inverted, at_origin)
                 inverse_row[c] = inverted
                 ratio_row[c] = mean
-                out_row[c] = factor * (read(centre, c) + read(scale, c) * mean)
+                average = where(s > ZERO, read(centre, c) + read(scale, c) * mean, read(mu, c))
+                out_row[c] = factor * average
             if not must_not_vanish:
                 fell += count_far(
                     ratio_row, centre, scale, mu, acc, farthest, start, pair, width
@@ -274,7 +275,7 @@ def mean_weight_backward(
 ):  # fmt: skip
     r"""The gradient of every edge weight, a product sampled at the edges."""
     t = table[blocks[b, 2]]
-    centre, scale = t[CENTRE], t[SCALE]
+    centre, scale, mu = t[CENTRE], t[SCALE], t[MU]
     heads = total.shape[1]
     width = grad.shape[1] // heads
     left, whole = np.empty(rows.shape[1], rows.dtype), np.empty(heads, rows.dtype)
@@ -294,7 +295,8 @@ def mean_weight_backward(
             if times_weight and a > ZERO:
                 for i in range(U(width)):
                     c = start + i
-                    kept += g[c] * (centre[c] + scale[c] * ratio_row[c])
+                    average = centre[c] + scale[c] * ratio_row[c]
+                    kept += g[c] * where(inverse_row[c] > ZERO, average, mu[c])
             whole[h] = kept
         edge_dots(left, rows, col, rowptr[v], rowptr[v + 1], 2 * width, weight_grad)
         if times_weight:
