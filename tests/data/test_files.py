@@ -119,7 +119,22 @@ def test_a_missing_extra_is_named():
         optional("absent", "reading X", extra="other")
 
 
-@pytest.mark.parametrize("cell", ["=1+2", "+1-2", "-cmd|' /C calc'!A0", "@sum(1)", "=", "-", "'=1"])
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "=1+2",
+        "+1-2",
+        "-cmd|' /C calc'!A0",
+        "@sum(1)",
+        "=",
+        "-",
+        "'=1",
+        "\t=1",
+        "\r=1",
+        " +a",
+        "\uff1d1",
+    ],
+)
 def test_a_formula_gets_an_apostrophe_and_comes_back(cell):
     assert escaped(cell) == f"'{cell}"
     assert unescaped(escaped(cell)) == cell

@@ -146,7 +146,8 @@ def atomic_write(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
         yield file
 
 
-_FORMULA = re.compile(r"'*[=+\-@]")
+# Programs strip space in front, tabs and line breaks too, and take full-width signs for the others.
+_FORMULA = re.compile(r"'*\s*[=+\-@\uff1d\uff0b\uff0d\uff20]")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
