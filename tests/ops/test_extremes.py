@@ -224,3 +224,41 @@ def test_neighbours_at_the_origin_far_below_the_top(form, backend):
     want = run(form, x, graph, 100.0, "reference", **given)
     assert got.out[0] == want.out[0] == (3 * low if "sum" in str(form) else low)
     assert torch.equal(got.grads["edge_weight"][:2], want.grads["edge_weight"][:2])
+
+
+@pytest.mark.parametrize("theta", [1.5, 22.0])
+@fast_backend
+@every_form
+def test_a_small_graph_beside_a_large_one(form, backend, theta):
+    """Whether float32 has room is judged for each graph of a batch."""
+    graph = Graph.batch([GRAPH, GRAPH]).with_weight(WEIGHT.repeat(2))
+    x, upstream = torch.cat([normal(40, 4), 1e-40 * normal(40, 4, seed=5)]), UPSTREAM.repeat(2, 1)
+    theta += LOWER[form.kind]
+    want = run(form, x.double(), graph, theta, "reference", upstream=upstream)
+    got = run(form, x, graph, theta, backend, upstream=upstream)
+    for part in (slice(40), slice(40, None)):
+        assert_outputs_agree(got.out[part], want.out[part], x[part], TOL)
+        assert_norm_close(got.grads["x"][part], want.grads["x"][part], 1e-3, "x")
+
+
+@pytest.mark.parametrize("theta", [1.5, 220.0])
+@fast_backend
+@every_form
+def test_weights_beyond_float32_that_learn(form, backend, theta):
+    theta += LOWER[form.kind]
+    x, weight = normal(40, 4).double(), 1e-60 * WEIGHT.double()
+    given = {"edge_weight": weight, "upstream": UPSTREAM}
+    want = run(form, x, GRAPH, theta, "reference", **given)
+    got = run(form, x, GRAPH, theta, backend, **given)
+    assert_norm_close(got.grads["edge_weight"], want.grads["edge_weight"], 1e-6, "edge_weight")
+
+
+@fast_backend
+@every_form
+def test_infinities_of_two_channels(form, backend):
+    """What a weight of 0 would change is beyond float32 in both channels, with opposite signs."""
+    x, upstream = torch.tensor([[1e10, 1e10], [0.0, 0.0]]), torch.tensor([[1.0, -1.0]] * 2)
+    graph = Graph.from_edge_index([[0, 1], [0, 0]], 2)
+    weight = torch.tensor([0.0, 1.0])
+    got = run(form, x, graph, 1.0, backend, edge_weight=weight, upstream=upstream)
+    assert all(torch.isfinite(grad).all() for grad in got.grads.values())
