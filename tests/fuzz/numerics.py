@@ -33,7 +33,7 @@ WAYS = {  # dtypes that hold the features of a problem exactly, with the dtype o
 }
 OUTPUT = {"float64": 1e-9, "float32": 1e-4, "half": 2e-3, "bfloat16": 1e-2}
 GRADIENT = {"float64": 1e-6, "float32": 1e-3, "half": 4e-3, "bfloat16": 2e-2}
-CANCELLED = {"float64": 1e-13, "float32": 1e-5, "half": 1e-5, "bfloat16": 1e-5}
+CANCELLED = {"float64": 3e-14, "float32": 1e-6, "half": 1e-6, "bfloat16": 1e-6}
 STEEPEST = 1e6  # the largest power whose gradients are compared; all have to be finite
 JUDGED = 3  # entries of a gradient that mpmath looks at
 
