@@ -262,3 +262,16 @@ def test_infinities_of_two_channels(form, backend):
     weight = torch.tensor([0.0, 1.0])
     got = run(form, x, graph, 1.0, backend, edge_weight=weight, upstream=upstream)
     assert all(torch.isfinite(grad).all() for grad in got.grads.values())
+
+
+@both_dtypes
+@fast_backend
+@pytest.mark.parametrize("form", [f for f in FORMS if f.kind == "polynomial"], ids=str)
+def test_a_row_near_the_origin_below_the_bulk(form, backend, dtype):
+    """The channel is measured from its median, which leaves such a row no digits."""
+    x = 1 + 0.05 * normal(40, 1).to(dtype)
+    x[:3, 0] = torch.tensor([0.0, 1e-12, 3e-12])
+    graph = Graph.from_edge_index([[1, 2, *range(3, 40)], [0, 0, *range(3, 40)]], 40)
+    want = run(form, x.double(), graph, 1.0, "reference", upstream=UPSTREAM[:, :1])
+    got = run(form, x, graph, 1.0, backend, upstream=UPSTREAM[:, :1])
+    assert_norm_close(got.grads["x"], want.grads["x"], 1e-5, "x")

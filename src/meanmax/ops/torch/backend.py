@@ -86,7 +86,12 @@ def forward(
     if spec.kind == "lp":
         out = norm_output(state)
     else:
-        state = replace(state, ratio=mean_ratio(state, tilt))
+        ratio = mean_ratio(state, tilt)
+        if spec.has_mu:
+            exact_rows |= _is_far(ratio, state).any(dim=1)
+            kept = (~exact_rows).unsqueeze(1)
+            below, ratio = torch.where(kept, below, 0.0), torch.where(kept, ratio, 0.0)
+        state = replace(state, below=below, ratio=ratio)
         out = mean_output(state)
     rows = exact_rows.nonzero().flatten()
     if rows.numel():
@@ -208,6 +213,14 @@ def _needs_exact(
     if bool(outside.any()):
         rows |= (row_totals(graph, outside.to(below.dtype)) > 0).any(dim=1)
     return rows
+
+
+def _is_far(ratio: Tensor, state: TorchState) -> Tensor:
+    r"""Whether a mean is too far from the centre for the digits of its distance from the origin."""
+    nodes = state.nodes
+    away = nodes.dst(Channel.SCALE) * ratio
+    above = (nodes.dst(Channel.CENTRE) - nodes.dst(Channel.MU)) + away
+    return (away.abs() > state.limits.farthest * above) & (state.below > 0)
 
 
 def _weight_backward(state: TorchState, pieces: Pieces) -> Tensor:
