@@ -99,7 +99,16 @@ def test_a_pickle_that_asks_for_memory_is_refused_before_it_takes_any(call, tmp_
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
-@pytest.mark.parametrize("name", ["mine.npz", "mine.pt", "mine.zip", "mine.json", "mine.json.gz"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mine.npz",
+        "mine.pt",
+        "mine.zip",
+        pytest.param("mine.json", marks=pytest.mark.extra),
+        pytest.param("mine.json.gz", marks=pytest.mark.extra),
+    ],
+)
 def test_a_pipe_is_refused_instead_of_waited_for(name, tmp_path):
     os.mkfifo(tmp_path / name)
     with pytest.raises(OwnDataError, match="is a pipe or a device: copy what it gives to a file"):
