@@ -45,18 +45,21 @@ RECIPES = {
 }
 
 
-def runs_of(graph: str, splits: int) -> list[tuple[str, str, str, dict, int]]:
-    """The baseline's settings by a search on the first split, and all runs with them."""
+def runs_of(graph: str, splits: int, stored: dict[str, dict]) -> list[tuple]:
+    """All runs on a graph, with the baseline's stored settings, or those that a search on the first
+    split finds.
+    """
     dataset = load(graph)
-    plan = planned(graph, dataset, ["none"], 1)
-    (task,) = plan.tasks(dataset)
     metric = "roc_auc" if dataset.num_classes == 2 else "accuracy"
     search = Search("gcn", dataset.name, metric, budget=6)
-    runs = SearchRuns([Method(search, "none")], [(0,)], {("gcn", "none"): {0: task}})
-    found = runs.run(lambda what, tasks: [execute(one).row for one in tasks])
-    chosen = found[("gcn", "none"), (0,)][0].trial
-    listed = [(graph, "none", "baseline", chosen.settings, seed) for seed in range(splits)]
-    common = {name: chosen.settings.get(name) for name in search.space("none")}
+    chosen = stored.get(dataset.name)
+    if chosen is None:
+        (task,) = planned(graph, dataset, ["none"], 1).tasks(dataset)
+        runs = SearchRuns([Method(search, "none")], [(0,)], {("gcn", "none"): {0: task}})
+        found = runs.run(lambda what, tasks: [execute(one).row for one in tasks])
+        chosen = found[("gcn", "none"), (0,)][0].trial.settings
+    listed = [(graph, "none", "baseline", chosen, seed) for seed in range(splits)]
+    common = {name: chosen.get(name) for name in search.space("none")}
     for aggr in AGGRS:
         for name, changed in RECIPES.items():
             own = {**changed, "start": START[aggr]} if "start" in changed else changed
@@ -120,8 +123,10 @@ def main() -> None:
     text = given.out.read_text("utf-8") if given.out.exists() else ""
     rows = [json.loads(line) for line in text.splitlines()]
     done = {(r["graph"], r["aggr"], r["recipe"], r["seed"]) for r in rows}
+    stored = {r["graph"]: r["settings"] for r in rows if r["recipe"] == "baseline"}
+    count = len(given.graphs)
     with ProcessPoolExecutor(given.jobs, get_context("spawn")) as pool:
-        lists = pool.map(runs_of, given.graphs, [given.splits] * len(given.graphs))
+        lists = pool.map(runs_of, given.graphs, [given.splits] * count, [stored] * count)
         for graph, jobs in zip(given.graphs, lists, strict=True):
             name = load(graph).name
             left = [job for job in jobs if (name, *job[1:3], job[4]) not in done]
