@@ -424,13 +424,17 @@ _NO_MEMORY = (
 
 
 @contextmanager
-def clear_errors(*kinds: type[Exception]) -> Iterator[None]:
-    r"""Shows errors of input, disk or workers, and of these kinds, as one line with exit code 1."""
+def clear_errors(*kinds: type[Exception], resumes: bool = False) -> Iterator[None]:
+    r"""Shows errors of input, disk or workers, and of these kinds, as one line with exit code 1.
+
+    :obj:`resumes`: whether the command goes on from finished runs after an interruption.
+    """
     shown: tuple[type[Exception], ...] = (DataError, EngineError, SettingsError, StoreError, *kinds)
     try:
         yield
     except KeyboardInterrupt:
-        click.echo("Stopped. Finished runs are kept: the same command resumes.", err=True)
+        hint = " Finished runs are kept: the same command resumes." if resumes else ""
+        click.echo(f"Stopped.{hint}", err=True)
         raise click.Abort from None
     except shown as error:
         raise click.ClickException(str(error)) from error

@@ -205,6 +205,20 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path):
     assert state.exists()
 
 
+@pytest.mark.parametrize("keeps", [True, False])
+def test_after_an_interruption_only_what_is_kept_resumes(keeps, tmp_path, monkeypatch):
+    def interrupted(*args, checkpoint, **kwargs):
+        if checkpoint is not None:
+            checkpoint.path.write_bytes(b"a state")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(NodeClassifier, "fit", interrupted)
+    kept = [] if keeps else ["--no-checkpoint"]
+    result = invoke("--data", "karate", "--out", tmp_path / "m.zip", *kept)
+    assert result.exit_code == 1 and "Stopped." in result.stderr
+    assert ("same command resumes" in result.stderr) == keeps
+
+
 def test_killed_and_resumed_is_bit_for_bit_the_same(tmp_path):
     args = ("--data", "wine", "--set", "epochs=200", "--set", "patience=200", "--set", "hidden=8")
     assert invoke(*args, "--out", tmp_path / "whole.zip").exit_code == 0

@@ -41,7 +41,7 @@ def calibrate(
     r"""Compare the baseline with a copy of itself, and count how often they are told apart."""
     cases = [Case(number, **case) for number in range(comparisons)]  # type: ignore[arg-type]
     done = []
-    with options.clear_errors():
+    with options.clear_errors(resumes=True):
         for outcome in run_cases(cases, out, Workers(jobs).jobs):
             done.append(outcome)
             if len(done) % 10 == 0:

@@ -131,7 +131,7 @@ def compare(
         name = "--save-settings"
         options.check_output(save_settings, overwrite=True, suffixes=[".toml"], option=name)
     searched: Searched | None = None
-    with options.clear_errors():
+    with options.clear_errors(resumes=True):
         dataset, plan = load_planned(
             aggrs=aggrs, **planned | ({"settings_name": BASE} if auto else {})
         )

@@ -127,7 +127,7 @@ def reproduce(
         else:
             print_out(item)
 
-    with options.clear_errors():
+    with options.clear_errors(resumes=True):
         if what in ("table1", "all"):
             from meanmax.data import statistics
 

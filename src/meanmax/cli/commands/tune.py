@@ -81,7 +81,7 @@ def tune(
     else:
         options.check_output(out, overwrite=force, suffixes=[".toml"])
     aggrs = [BASELINE, *(aggr for aggr in aggrs if aggr != BASELINE)]
-    with options.clear_errors():
+    with options.clear_errors(resumes=True):
         dataset, plan = load_planned(aggrs=aggrs, settings_name=BASE, **planned)
         metric = metric_of(dataset, plan, metric)
         workers = {"workers": runs["workers"], "retry_failed": runs["retry_failed"]}
