@@ -38,6 +38,7 @@ MLP = "mlp"
 STOPPED_EARLY = 0.3  # of all epochs that a search allows, about this share is run
 RUN_SECONDS = 0.1  # to prepare, score and store a run
 START_SECONDS = 10.0  # to start the workers and to make the page
+LONG_SECONDS = 1800.0  # from here on the options that make a search shorter are named
 LISTED_SETS = 3  # of the chosen sets of settings of a method
 LISTED_CLASSES = 8  # with their sizes in a line; of more, the largest and the smallest
 
@@ -380,8 +381,26 @@ def _announce(
             ]
             jobs = workers.jobs or max(1, (os.cpu_count() or 1) // workers.threads)
             expected = expected_seconds(number, epochs, sum(seconds) / methods, jobs)
-            text += f", about {clock(expected)} if nothing is stored"
+            text += f", {time_text(expected)}"
     click.echo(f"{text}.", err=True)
+
+
+def time_text(seconds: float) -> str:
+    r"""How long a search takes if nothing is stored, and what makes a long one shorter.
+
+    Example:
+        >>> time_text(100.0)
+        'about 1:40 if nothing is stored'
+        >>> print(time_text(2e4).replace("; ", ";\n"))
+        about 5:33:20 if nothing is stored;
+        the same command resumes after an interruption;
+        fewer --splits, fewer --aggr or a smaller --budget take less
+    """
+    text = f"about {clock(seconds)} if nothing is stored"
+    if seconds <= LONG_SECONDS:
+        return text
+    less = "fewer --splits, fewer --aggr or a smaller --budget take less"
+    return f"{text}; the same command resumes after an interruption; {less}"
 
 
 def _work(task: Task) -> float:
