@@ -38,6 +38,7 @@ from meanmax.ops.numba.vector_math import (
     STEEPNESS,
     THETA,
     TOP,
+    U,
     ZERO,
     clipped,
     power_of_two,
@@ -402,13 +403,13 @@ def sort_columns(values):
         step = merged
         while step >= 1:
             for first in range(step % merged, size - step, 2 * step):
-                for i in range(first, min(first + step, size - step)):
-                    if i // (2 * merged) == (i + step) // (2 * merged):
-                        a, b = values[i], values[i + step]
-                        for c in range(channels):
-                            below, above = a[c], b[c]
-                            a[c] = where(above < below, above, below)
-                            b[c] = where(above < below, below, above)
+                for i in range(U(first), U(min(first + step, size - step))):
+                    j = i + U(step)
+                    if (i ^ j) < U(2 * merged):  # both lie in one part that is merged
+                        for c in range(U(channels)):
+                            below, above = values[i, c], values[j, c]
+                            values[i, c] = where(above < below, above, below)
+                            values[j, c] = where(above < below, below, above)
             step //= 2
         merged *= 2
 
