@@ -2,7 +2,7 @@
 
 import pytest
 
-from meanmax.data import CATALOG, DataError, load, make_split, statistics
+from meanmax.data import CATALOG, DataError, fingerprint, load, make_split, statistics
 from meanmax.data.fetch.sources import fetch
 
 from .readers.graphs import tu_folder
@@ -58,6 +58,15 @@ def test_where_a_collection_is_found(place, nowhere, monkeypatch):
     assert not any("own graph" in note for note in dataset.notes)
     monkeypatch.setenv("MEANMAX_DATA", str(nowhere / "data"))
     assert load("mutag").num_graphs == 3
+
+
+def test_a_collection_takes_its_own_encoding(nowhere):
+    folder = tu_folder(nowhere / "data" / "MUTAG")
+    for file in list(folder.iterdir()):
+        file.rename(file.with_name(file.name.replace("DS", "MUTAG")))
+    dataset = load("mutag", data_dir=nowhere / "data")
+    again = load("mutag", data_dir=nowhere / "data", **dataset.encoding)
+    assert dataset.encoding and fingerprint(again) == fingerprint(dataset)
 
 
 @pytest.mark.parametrize("function", [load, fetch])

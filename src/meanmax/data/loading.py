@@ -120,6 +120,9 @@ def _load(
         raise DataError(f"'directed' is for graphs of your own; '{kind}' is undirected")
     if encoding["task"] is not None:
         raise DataError(f"'task' is for graphs of your own; that of '{kind}' is known")
+    if name in CATALOG and CATALOG[name].collection:
+        place = locate_collection(name, data_dir)
+        return _read_collection(name, place, progress, **encoding)
     if encoding["one_hot"] or encoding["impute"] is not None:
         raise DataError(
             f"'one_hot' and 'impute' are for graphs of your own; '{kind}' has numbers only, and "
@@ -130,14 +133,12 @@ def _load(
     if CATALOG[name].kind == "embedded":
         special = {"karate": karate, "digits-graphs": digits_graphs}
         return special[name]() if name in special else from_sklearn(name)
-    if CATALOG[name].collection:
-        return _read_collection(name, locate_collection(name, data_dir), progress)
     files = contents(name, data_dir=data_dir, download=download, progress=progress)
     return _READERS[name](name, files)
 
 
-def _read_collection(name: str, path: Path, progress: Progress | None) -> Dataset:
-    dataset = read_own(path, progress=progress)
+def _read_collection(name: str, path: Path, progress: Progress | None, **encoding: Any) -> Dataset:
+    dataset = read_own(path, progress=progress, **encoding)
     return replace(dataset, name=name, notes=(f"read from {path}", *dataset.notes[1:]))
 
 

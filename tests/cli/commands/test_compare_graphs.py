@@ -6,6 +6,7 @@ import csv
 
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
 
 from meanmax.cli import main
@@ -14,6 +15,7 @@ from meanmax.study.report.evidence import Evidence
 from meanmax.study.report.page import content
 from meanmax.study.settings import search as settings_search
 from meanmax.study.store.store import Store
+from meanmax.train import load_model
 
 GRAPHS = 40
 
@@ -46,6 +48,11 @@ def done(*words):
     result = CliRunner().invoke(main, [str(word) for word in words])
     assert result.exit_code == 0, result.output
     return result
+
+
+def read(path):
+    with path.open() as file:
+        return list(csv.DictReader(file))
 
 
 QUICK = ["--splits", "2", "--jobs", "1", "--budget", "2", "--aggr", "softmax"]
@@ -115,11 +122,41 @@ def test_a_model_is_trained_and_predicts_new_graphs(tmp_path):
     assert f"{GRAPHS} graphs in" in result.stdout
     known = done("predict", model, "--data", own, "--out", tmp_path / "known.csv")
     assert "training graphs included: test graphs show" in known.stderr + known.stdout
-    with out.open() as file:
-        rows = list(csv.DictReader(file))
+    rows = read(out)
     assert [row["id"] for row in rows] == [f"g{graph}" for graph in range(GRAPHS)]
     right = [row["label"] == ("left", "right")[graph % 2] for graph, row in enumerate(rows)]
     assert sum(right) > 0.8 * GRAPHS
+
+
+def tu_of_pairs(path, kinds):
+    """Pairs of nodes in the text format of the TU datasets, with these labels of nodes in turn."""
+    path.mkdir()
+    nodes = range(1, 2 * GRAPHS + 1)
+    parts = {
+        "A": [f"{node},{node + 1}" for node in nodes[::2]],
+        "graph_indicator": [(node + 1) // 2 for node in nodes],
+        "graph_labels": [graph % 2 for graph in range(GRAPHS)],
+        "node_labels": [kinds[(node // 2) % len(kinds)] for node in nodes],
+    }
+    for part, lines in parts.items():
+        (path / f"DS_{part}.txt").write_text("\n".join(map(str, lines)) + "\n")
+    return path
+
+
+def test_other_graphs_may_lack_a_node_label(tmp_path):
+    own, fewer = tu_of_pairs(tmp_path / "own", [0, 1, 2]), tu_of_pairs(tmp_path / "few", [0, 2])
+    model, out = tmp_path / "model.zip", tmp_path / "found.csv"
+    done("train", "--data", own, "--out", model, "--set", "epochs=2", "--set", "layers=1")
+    done("predict", model, "--data", fewer, "--out", out)
+    few = load(fewer, **load(own).encoding)
+    found = load_model(model).predict_proba(few).max(1)
+    assert [row["probability"] for row in read(out)] == [f"{chance:.6g}" for chance in found]
+    torch.save(few.to_data_list(), tmp_path / "few.pt")  # arrays hold the columns as they are
+    done("predict", model, "--data", tmp_path / "few.pt", "--out", tmp_path / "arrays.csv")
+    assert read(tmp_path / "arrays.csv") == read(out)
+    words = ["predict", model, "--data", tu_of_pairs(tmp_path / "new", [0, 7]), "--out", out]
+    result = CliRunner().invoke(main, [*map(str, words), "--force"])
+    assert "DS_node_labels.txt:2: 'label' holds 7, none of 0, 1, 2" in result.output
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,27 @@ def test_several_labels_of_nodes(tmp_path):
     assert dataset.x[3].tolist() == [1, 0, 0, 1]
 
 
+def test_other_files_get_the_same_columns(tmp_path):
+    trained = read_own(tu_folder(tmp_path / "a"))
+    assert trained.encoding == {"one_hot": {"label": ["3", "7", "9"]}}
+    fewer = tu_folder(tmp_path / "b", node_labels="7\n7\n3\n3\n7\n7\n")
+    other = read_own(fewer, **trained.encoding)
+    assert other.feature_names == trained.feature_names
+    assert other.x[:, 2:].argmax(1).tolist() == [1, 1, 0, 0, 1, 1]
+    assert fingerprint(read_own(fewer, one_hot=["label"])) == fingerprint(read_own(fewer))
+
+
+def test_labels_that_training_has_not_seen_are_errors(tmp_path):
+    encoding = {"one_hot": {"label": ["3", "7"]}}
+    with pytest.raises(OwnDataError) as caught:
+        read_own(tu_folder(tmp_path / "DS"), **encoding)
+    (problem,) = caught.value.problems
+    assert (problem.file, problem.line) == ("DS_node_labels.txt", 5)
+    assert problem.message == "'label' holds 9, none of 3, 7"
+    with pytest.raises(OwnDataError, match="no node labels 'label'.*its node labels are none"):
+        read_own(tu_folder(tmp_path / "plain", node_labels=None), **encoding)
+
+
 def test_graph_attributes_are_a_target(tmp_path):
     dataset = read_own(tu_folder(tmp_path / "DS", graph_attributes="0.5\n-1\n2e3\n"))
     assert dataset.task == "regression"
@@ -253,6 +274,8 @@ def test_a_broken_member(tmp_path):
 
 
 def test_options_of_tables_are_refused(tmp_path):
-    with pytest.raises(OwnDataError, match="takes no 'one_hot' or 'impute'"):
+    with pytest.raises(OwnDataError, match="takes no 'impute'"):
         read_own(tu_folder(tmp_path / "DS"), impute="mean")
+    with pytest.raises(OwnDataError, match="no node labels 'colour'.*are 'label'"):
+        read_own(tu_folder(tmp_path / "DS"), one_hot=["colour"])
     assert issubclass(OwnDataError, DataError)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from meanmax.train.regressor import Regressor
 
 SUFFIXES = (".csv", ".parquet")
+ARRAYS = (".npz", ".pt", ".pth")  # hold features of 0 and 1, not categories
 
 
 @click.command()
@@ -112,7 +113,10 @@ def _load_for(model: Model, source: str, place: dict[str, Any]) -> Dataset:
     :class:`ValueError` if columns have other names.
     """
     about = model.about_
-    dataset = load_dataset(source, **{**place, **about.get("encoding", {})})
+    encoding = dict(about.get("encoding", {}))
+    if Path(source).suffix.lower() in ARRAYS:
+        encoding.pop("one_hot", None)
+    dataset = load_dataset(source, **{**place, **encoding})
     if dataset.level != model.level:
         raise ValueError(
             f"it predicts {model.level}s, and these data have {dataset.level}s to predict"

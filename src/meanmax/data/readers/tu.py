@@ -7,6 +7,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -38,12 +39,12 @@ def read_tu(
     r"""Reads a folder or zip file with :obj:`DS_A.txt`, :obj:`DS_graph_indicator.txt` and, if they
     exist, the labels and attributes of graphs and nodes; returns the name :obj:`DS`, too.
 
-    Features are the attributes of nodes and then their labels, one-hot. Attributes of graphs are a
-    regression target; otherwise their labels are classes.
+    Features are the attributes of nodes and then their labels, one-hot: those of
+    :obj:`options.one_hot`, or those that occur. Attributes of graphs are a regression target;
+    otherwise their labels are classes.
     """
-    if options.one_hot or options.impute is not None:
-        advice = "leave them out"
-        diagnostics.fail("holds numbers, all of them, and takes no 'one_hot' or 'impute'", advice)
+    if options.impute is not None:
+        diagnostics.fail("holds numbers, all of them, and takes no 'impute'", "leave it out")
     name, texts = (_from_folder if path.is_dir() else _from_zip)(path, diagnostics, progress)
     for part in NEEDED:
         if part not in texts:
@@ -54,7 +55,7 @@ def read_tu(
     file = diagnostics.of(f"{name}_graph_indicator.txt")
     graph = _numbers(file, texts["graph_indicator"], columns=1, whole=True)[:, 0].astype(np.int64)
     rows = _read_graphs(name, texts, int(graph.max()), diagnostics)
-    nodes = _read_nodes(name, texts, graph.size, diagnostics)
+    nodes = _read_nodes(name, texts, graph.size, diagnostics, options)
     file.each(
         np.flatnonzero((graph < 1) | (graph > rows.count)),
         lambda node: f"graph {graph[node]} is none of 1 to {rows.count}",
@@ -167,10 +168,15 @@ def _read_graphs(
 
 
 def _read_nodes(
-    name: str, texts: dict[str, bytes], count: int, diagnostics: Diagnostics
+    name: str,
+    texts: dict[str, bytes],
+    count: int,
+    diagnostics: Diagnostics,
+    options: FeatureOptions,
 ) -> NodeColumns:
     blocks: list[np.ndarray] = []
     names: list[str] = []
+    categories: dict[str, list[str]] = {}
     for part in ("node_attributes", "node_labels"):
         if part not in texts:
             continue
@@ -183,16 +189,41 @@ def _read_nodes(
             if part == "node_attributes":
                 block, added = _finite(file, column)[:, None], [f"attribute {number}"]
             else:
-                kinds, index = np.unique(column.astype(np.int64), return_inverse=True)
-                file.check_size(4 * count * kinds.size)
-                block = np.zeros((count, kinds.size), np.float32)
-                block[np.arange(count), index] = 1
-                prefix = f"label {number}" if several else "label"
-                added = [f"{prefix}={kind}" for kind in kinds]
+                label = f"label {number}" if several else "label"
+                given = options.one_hot.get(label)
+                block, categories[label] = _one_hot(file, label, column, given)
+                added = [f"{label}={category}" for category in categories[label]]
             blocks.append(block)
             names += added
+    if unknown := [label for label in options.one_hot if label not in categories]:
+        advice = f"its node labels are {', '.join(map(repr, categories)) or 'none'}"
+        diagnostics.fail(f"has no node labels {', '.join(map(repr, unknown))}", advice)
     x = np.concatenate(blocks, axis=1) if blocks else None
-    return NodeColumns(diagnostics, x, LabelColumns.none(count), feature_names=tuple(names))
+    encoding = {"one_hot": categories} if categories else {}
+    labels = LabelColumns.none(count)
+    return NodeColumns(diagnostics, x, labels, feature_names=tuple(names), encoding=encoding)
+
+
+def _one_hot(
+    file: Diagnostics, name: str, column: np.ndarray, given: Sequence[str] | None
+) -> tuple[np.ndarray, list[str]]:
+    """A column of 0 and 1 for each of the given labels, or of those that occur."""
+    different, index = np.unique(column.astype(np.int64), return_inverse=True)
+    found = list(map(str, different.tolist()))
+    categories = found if given is None else list(given)
+    position = {category: number for number, category in enumerate(categories)}
+    places = np.array([position.get(category, -1) for category in found])[index]
+    known = places >= 0
+    file.each(
+        np.flatnonzero(~known),
+        lambda row: f"{name!r} holds {column[row]:.0f}, none of {', '.join(categories)}",
+        "correct the line, or train with data that have this label",
+        lambda row: row + 1,
+    )
+    file.check_size(4 * column.size * len(categories))
+    block = np.zeros((column.size, len(categories)), np.float32)
+    block[known, places[known]] = 1
+    return block, categories
 
 
 def _finite(file: Diagnostics, column: np.ndarray) -> np.ndarray:
