@@ -141,6 +141,18 @@ def test_no_edges(tmp_path):
     assert dataset.edge_index.shape == (2, 0)
 
 
+def test_nodes_are_named_by_their_lines(tmp_path):
+    # Sorted by graph they are 2, 4, 5, 1, 3, 6.
+    folder = tu_folder(tmp_path / "DS", graph_indicator="2\n1\n2\n1\n1\n3\n", A="1,3\n2,4\n")
+    assert "2 nodes without edges (5, 6)" in [problem.message for problem in check(folder)]
+
+
+@pytest.mark.parametrize("labels", ["1\n\n0\n", "1\n0\n"])
+def test_graphs_without_label_need_a_folder_with_graphs_csv(tmp_path, labels):
+    (problem,) = check(tu_folder(tmp_path / "DS", graph_labels=labels))
+    assert "write a folder with graphs.csv" in problem.advice
+
+
 def test_parts_that_are_not_used_are_noted(tmp_path):
     folder = tu_folder(tmp_path / "DS", edge_labels="1\n" * 6, label_readme="about labels")
     (note,) = [problem for problem in check(folder) if "not used" in problem.message]
@@ -155,7 +167,7 @@ WRONG = {
     ),
     "an edge across": (
         {"A": "1,2\n3,4\n"},
-        [("A", 2, "joins node 2 of graph 1 and node 3 of graph 2")],
+        [("A", 2, "joins node 3 of graph 1 and node 4 of graph 2")],
     ),
     "text": ({"A": "1,2\n1,x\n"}, [("A", 2, "(got '1,x')")]),
     "one end": ({"A": "1,2\n1\n"}, [("A", 2, "is not 2 whole numbers")]),

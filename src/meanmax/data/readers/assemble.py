@@ -104,6 +104,7 @@ class NodeColumns:
     feature_names: tuple[str, ...] = ()
     encoding: dict[str, Any] = field(default_factory=dict)  # as in Dataset
     graphs: GraphRows | None = None  # if they have the labels, and not the nodes
+    numbers: np.ndarray | None = None  # those of the file, if it does not count them from 0
     level: ClassVar[Level] = "node"
 
     @property
@@ -111,9 +112,14 @@ class NodeColumns:
         r"""The number of nodes."""
         return len(self.labels.y)
 
+    def names(self, nodes: np.ndarray) -> list[str]:
+        r"""Nodes in messages: their identifiers, or numbers."""
+        known = self.numbers if self.ids is None else self.ids
+        return list(map(repr, (nodes if known is None else known[nodes]).tolist()))
+
     def name(self, node: int) -> str:
         r"""A node in messages."""
-        return f"node {node if self.ids is None else repr(str(self.ids[node]))}"
+        return f"node {self.names(np.array([node]))[0]}"
 
 
 GraphColumns: TypeAlias = tuple[NodeColumns, EdgeColumns]
@@ -268,8 +274,7 @@ def _note_edges(nodes: NodeColumns, edges: EdgeColumns, directed: bool) -> None:
     touched[source[source != target]] = touched[target[source != target]] = True
     alone = np.flatnonzero(~touched)
     if alone.size:
-        names = (alone if nodes.ids is None else nodes.ids[alone])[:5].tolist()
-        shown = ", ".join(map(repr, names)) + (", …" if alone.size > 5 else "")
+        shown = ", ".join(nodes.names(alone[:5])) + (", …" if alone.size > 5 else "")
         message = f"{_count(alone.size, 'node')} without edges ({shown})"
         nodes.diagnostics.note(message, "they learn from their own features only")
 

@@ -41,6 +41,7 @@ def as_collection(
     edges.source, edges.target = position[edges.source], position[edges.target]
     nodes.x = None if nodes.x is None else nodes.x[order]
     nodes.ids = None if nodes.ids is None else nodes.ids[order]
+    nodes.numbers = None if nodes.numbers is None else nodes.numbers[order]
     nodes.graph_ptr = np.append(0, np.cumsum(sizes))
     nodes.graphs = rows
     return nodes, edges

@@ -29,6 +29,10 @@ from meanmax.data.readers.problems import Diagnostics
 NEEDED = ("A", "graph_indicator")
 OPTIONAL = ("graph_labels", "graph_attributes", "node_labels", "node_attributes")
 _ADVICE = "get the files again from the TU datasets, or remove the part"
+_LABEL_ADVICE = (
+    "correct it; here all graphs have labels, or none: if some have none, write a folder with "
+    "graphs.csv"
+)
 _NUMBER = r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*"
 _WHOLE = r"\s*[+-]?[0-9]{1,15}\s*"
 
@@ -59,7 +63,8 @@ def read_tu(
     file.each(
         np.flatnonzero((graph < 1) | (graph > rows.count)),
         lambda node: f"graph {graph[node]} is none of 1 to {rows.count}",
-        f"correct it: {rows.diagnostics.file} has a line for each graph",
+        f"correct it: {rows.diagnostics.file} has a line for each graph (where some graphs have no "
+        "label, write a folder with graphs.csv)",
         lambda node: node + 1,
     )
     file = diagnostics.of(f"{name}_A.txt")
@@ -123,7 +128,12 @@ def _parts(files: list[str], diagnostics: Diagnostics) -> tuple[str, dict[str, s
 
 
 def _numbers(
-    diagnostics: Diagnostics, text: bytes, *, columns: int | None = None, whole: bool = False
+    diagnostics: Diagnostics,
+    text: bytes,
+    *,
+    columns: int | None = None,
+    whole: bool = False,
+    advice: str = _ADVICE,
 ) -> np.ndarray:
     """Rows of numbers separated by commas, float64, [num_lines, num_columns]."""
     with diagnostics.parsing("text file", _ADVICE):
@@ -137,7 +147,7 @@ def _numbers(
     diagnostics.each(
         [row for row, line in enumerate(lines) if not form.fullmatch(line)],
         lambda row: f"is not {wanted} (got {lines[row][:40]!r})",
-        _ADVICE,
+        advice,
         lambda row: row + 1,
     )
     diagnostics.stop_on_errors()
@@ -155,13 +165,13 @@ def _read_graphs(
     if len(kinds) > 1:
         file.note("is the target, and the labels of graphs are not used", "remove one of the files")
     if kinds[0] == "graph_attributes":
-        values = _numbers(file, texts[kinds[0]])
+        values = _numbers(file, texts[kinds[0]], advice=_LABEL_ADVICE)
         if values.shape[1] > 1:
             message = f"has {values.shape[1]} targets of each graph"
             file.fail(message, "keep the column to be predicted")
         labels = LabelColumns(as_target(values[:, 0]))
     else:
-        values = _numbers(file, texts[kinds[0]], columns=1, whole=True)
+        values = _numbers(file, texts[kinds[0]], columns=1, whole=True, advice=_LABEL_ADVICE)
         different, y = np.unique(values[:, 0].astype(np.int64), return_inverse=True)
         labels = LabelColumns(y, tuple(map(str, different.tolist())))
     return GraphRows(file, labels, line=lambda row: row + 1, first=1)
@@ -200,8 +210,14 @@ def _read_nodes(
         diagnostics.fail(f"has no node labels {', '.join(map(repr, unknown))}", advice)
     x = np.concatenate(blocks, axis=1) if blocks else None
     encoding = {"one_hot": categories} if categories else {}
-    labels = LabelColumns.none(count)
-    return NodeColumns(diagnostics, x, labels, feature_names=tuple(names), encoding=encoding)
+    return NodeColumns(
+        diagnostics,
+        x,
+        LabelColumns.none(count),
+        feature_names=tuple(names),
+        encoding=encoding,
+        numbers=np.arange(1, count + 1),
+    )
 
 
 def _one_hot(
