@@ -172,6 +172,19 @@ def test_graphs_that_do_not_fit_together_are_refused(peaks):
         GraphClassifier().fit(listed)
 
 
+def test_graphs_without_edges_are_sets(peaks):
+    none, small = torch.zeros(2, 0).long(), GraphClassifier(layers=1, hidden=4, epochs=2)
+    empty = [Data(x=one.x, edge_index=none, y=one.y) for one in data_list(peaks)]
+    bare = [Data(x=one.x, y=one.y) for one in empty]
+    wanted = clone(small).fit(empty).predict_proba(empty)
+    assert np.array_equal(clone(small).fit(bare).predict_proba(bare), wanted)
+    with pytest.raises(ValueError, match="graph 1 has no 'edge_index' and others have"):
+        small.fit([empty[0], *bare[1:]])
+    bare[0].adj_t = torch.eye(2)
+    with pytest.raises(ValueError, match="graph 0 has no 'edge_index', but adj_t"):
+        small.fit(bare)
+
+
 def test_only_what_is_learned_from_has_to_be_alike(peaks):
     listed = data_list(peaks)
     listed[0].name = "first"

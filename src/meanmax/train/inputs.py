@@ -15,7 +15,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.data import Dataset as PyGDataset
 
 from meanmax.data.dataset import Dataset
-from meanmax.data.readers.arrays import one_graph
+from meanmax.data.readers.arrays import names_of_edges, one_graph
 from meanmax.graph import Graph, SparseFeatures
 from meanmax.names import Level
 from meanmax.nn.linear import Features
@@ -98,13 +98,17 @@ def _is_list(data: Any) -> bool:
 
 
 def _same_attributes(graphs: Sequence[Data]) -> list[Data]:
-    r"""The graphs with what is learned from alone: features, edges and their weights."""
-    weighted = [getattr(one, "edge_weight", None) is not None for one in graphs]
-    if any(weighted) and not all(weighted):
-        raise ValueError(
-            f"graph {weighted.index(False)} has no 'edge_weight' and others have: give all or none "
-            f"of them weights"
-        )
+    r"""The graphs with what is learned from alone: features, edges and their weights. If none has
+    an :obj:`edge_index`, they are sets of nodes.
+    """
+    for name, things in (("edge_index", "edges"), ("edge_weight", "weights")):
+        has = [getattr(one, name, None) is not None for one in graphs]
+        if any(has) and not all(has):
+            raise ValueError(
+                f"graph {has.index(False)} has no {name!r} and others have: give all or none of "
+                f"them {things}"
+            )
+    weighted, no_edges = graphs[0].get("edge_weight") is not None, torch.zeros(2, 0).long()
     first = None if graphs[0].x is None else tuple(graphs[0].x.shape[1:])
     found = []
     for number, one in enumerate(graphs):
@@ -118,8 +122,13 @@ def _same_attributes(graphs: Sequence[Data]) -> list[Data]:
                 f"graph {number} has features of shape {list(one.x.shape)} and graph 0 of "
                 f"{list(graphs[0].x.shape)}: give the nodes of all graphs equally many"
             )
-        own = Data(x=one.x, edge_index=one.edge_index, num_nodes=one.num_nodes)
-        if weighted[0]:
+        if one.edge_index is None and (odd := names_of_edges(one.to_dict())):
+            raise ValueError(
+                f"graph {number} has no 'edge_index', but {', '.join(odd)}: convert it"
+            )
+        ends = no_edges if one.edge_index is None else one.edge_index
+        own = Data(x=one.x, edge_index=ends, num_nodes=one.num_nodes)
+        if weighted:
             own.edge_weight = one.edge_weight
         found.append(own)
     return found

@@ -56,7 +56,9 @@ def test_names_that_differ_need_no_graphs_in_the_edges(tmp_path):
 def test_sets_need_no_edges(tmp_path):
     path = collection_folder(tmp_path, edges=None)
     assert errors(path) == []
-    assert "has no edges: its graphs are sets of nodes" in notes(path)
+    assert [note for note in notes(path) if "edges" in note] == [
+        "has no edges: its graphs are sets of nodes"
+    ]
     found, wanted = read_own(path), read_own(collection_folder(tmp_path / "with"))
     assert found.edge_index.shape == (2, 0) and found.edge_weight is None
     assert found.node_ids.tolist() == ["a", "b", "a", "c", "a"]  # names repeat between sets
@@ -65,6 +67,15 @@ def test_sets_need_no_edges(tmp_path):
     assert errors(path) == [
         ("mine", None, f"the folder holds no edges.csv (nor {', '.join(TABLES[1:])})")
     ]
+
+
+def test_nodes_of_sets_need_no_identifiers(tmp_path):
+    nodes = "graph,charge\nmol2,1\nmol1,2\nmol1,3\nmol3,4\nmol2,5\n"
+    found = read_own(collection_folder(tmp_path / "a", nodes=nodes, edges=None))
+    assert fingerprint(found) == fingerprint(read_own(collection_folder(tmp_path, edges=None)))
+    assert found.node_ids is None
+    (problem,) = errors(collection_folder(tmp_path / "b", nodes=nodes))
+    assert "must have one column of identifiers (got 'graph', 'charge')" in problem[2]
 
 
 def test_formats_and_other_names_of_columns(tmp_path):

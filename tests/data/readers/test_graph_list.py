@@ -80,6 +80,14 @@ def test_without_features_nodes_have_their_degrees():
     assert any("their degrees are used" in note for note in dataset.notes)
 
 
+def test_without_edges_graphs_are_sets(tmp_path):
+    graphs = [path(n, [n % 2], edge_index=None) for n in (3, 2)]
+    for dataset in (load(graphs), load(saved(tmp_path, graphs))):
+        assert dataset.edge_index.shape == (2, 0)
+        assert dataset.graph_ptr.tolist() == [0, 3, 5] and dataset.y.tolist() == [1, 0]
+        assert sum("no edges: its graphs are sets" in note for note in dataset.notes) == 1
+
+
 def test_gaps_are_filled_over_all_graphs():
     graphs = [path(2, [0]), path(2, [1])]
     graphs[1].x[:, 0] = torch.tensor([5.0, torch.nan])
@@ -112,7 +120,12 @@ WRONG = {
         "has 'edge_weight', and the graphs before it have none",
     ),
     "NaN": (bad(x=torch.full((3, 2), torch.nan)), "[1]", "'x' is not finite in 32 bits at [0, 0]"),
-    "edges": (bad(edge_index=None), "[1]", "holds no tensor 'edge_index'"),
+    "edges": (bad(edge_index=None), "[1]", "has no 'edge_index', and the graphs before it have"),
+    "edges in another form": (
+        [path(2, [0], edge_index=None, adj_t=torch.eye(2))],
+        "[0]",
+        "holds no tensor 'edge_index', but adj_t",
+    ),
     "three ends": (bad(edge_index=torch.zeros(3, 1).long()), "[1]", "must be [2, num_edges]"),
     "an end outside": (
         bad(edge_index=torch.tensor([[0], [3]])),
@@ -138,7 +151,7 @@ WRONG = {
     ),
     "one class": ([path(2, [1]), path(3, [1])], "", "all labels are the one class '1'"),
     "no graphs": ([], "", "holds no graphs"),
-    "a number": ([3], "[0]", "holds no tensor 'edge_index'"),
+    "a number": ([3], "[0]", "holds neither 'x' nor the number 'num_nodes'"),
     "a sparse tensor": (
         bad(x=torch.eye(3).to_sparse()),
         "[1]",

@@ -168,11 +168,12 @@ def _read_folder(
     graphs = columns.read_graphs(read("graphs"))
     table, edges_table = read("nodes"), read("edges") if found["edges"] else None
     in_graphs = edges_table is None or columns.graph_column(edges_table) is not None
-    nodes, graph, keys = columns.read_nodes_of_graphs(table, options, graphs, in_graphs=in_graphs)
+    nodes, graph, keys = columns.read_nodes_of_graphs(
+        table, options, graphs, in_graphs=in_graphs, has_edges=edges_table is not None
+    )
     if edges_table is None:
         none = np.zeros(0, np.int64)
         edges = EdgeColumns(diagnostics, none, none)
-        diagnostics.note("has no edges: its graphs are sets of nodes", "add edges.csv if they have")
     else:
         edges = columns.read_edges(edges_table, keys, graphs)
     return as_collection(nodes, edges, graph, graphs)

@@ -6,7 +6,7 @@ import io
 import re
 import warnings
 import zipfile
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -472,6 +472,12 @@ def note_unused(names: Collection[Any], known: Collection[str], diagnostics: Dia
     if names:
         shown = ", ".join(sorted(map(str, names))[:8])
         diagnostics.note(f"{shown} not used", f"known are {', '.join(known)}")
+
+
+def names_of_edges(tensors: Mapping[Any, Any]) -> list[str]:
+    r"""The names that speak of edges: a graph that has one of them is no set of nodes."""
+    names = [str(name) for name, value in tensors.items() if value is not None]
+    return sorted(name for name in names if name.startswith(("edge_", "adj")))
 
 
 def to_numpy(tensors: dict[Any, Any], diagnostics: Diagnostics) -> dict[str, np.ndarray]:

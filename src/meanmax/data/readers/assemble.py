@@ -270,6 +270,9 @@ def _note_edges(nodes: NodeColumns, edges: EdgeColumns, directed: bool) -> None:
         differ = (np.diff(code[order]) == 0) & (np.diff(edges.weight[order]) != 0)
         advice = "the largest counts, in both directions"
         note_some(order[1:][differ], "edge", "listed again with another weight", advice)
+    if nodes.graph_ptr is not None and not source.size:
+        note("has no edges: its graphs are sets of nodes", "supply edges if they have some")
+        return
     touched = np.zeros(nodes.count, bool)
     touched[source[source != target]] = touched[target[source != target]] = True
     alone = np.flatnonzero(~touched)

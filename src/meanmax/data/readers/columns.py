@@ -90,11 +90,12 @@ def read_graphs(table: Table) -> GraphRows:
 
 
 def read_nodes_of_graphs(
-    table: Table, options: FeatureOptions, graphs: GraphRows, *, in_graphs: bool
+    table: Table, options: FeatureOptions, graphs: GraphRows, *, in_graphs: bool, has_edges: bool
 ) -> tuple[NodeColumns, np.ndarray, Any]:
     r"""Reads the nodes of several graphs: :obj:`graph`, :obj:`id`, and features, perhaps none.
-    Identifiers differ, or only within each graph if edges name their graph (:obj:`in_graphs`).
-    Returns the number of the graph of each node, and the keys by which edges find nodes, too.
+    Identifiers differ, or only within each graph if edges name their graph (:obj:`in_graphs`);
+    without edges there may be none. Returns the number of the graph of each node, and the keys by
+    which edges find nodes, too.
     """
     by_role = _by_role(table)
     column = graph_column(table)
@@ -106,13 +107,15 @@ def read_nodes_of_graphs(
         if by_role[part]:
             message = f"{_shown(by_role[part])} of nodes not used: graphs have labels and splits"
             table.diagnostics.note(message, "rename the column if it is a feature")
-    ids = _read_ids(table, by_role["id"], "node")
+    ids, keys = None, None
+    if has_edges or by_role["id"]:
+        ids = _read_ids(table, by_role["id"], "node")
+        keys = pa.array(ids, LARGE)
+        keys = _keys(table.texts(column), keys) if in_graphs else keys
+        advice = "use different identifiers, or add a column 'graph' to the edges"
+        advice = "keep one row for each node of a graph" if in_graphs else advice
+        _check_different(table, keys, ids, "node", advice)
     graph = _find_graphs(table, column, graphs)
-    keys = pa.array(ids, LARGE)
-    keys = _keys(table.texts(column), keys) if in_graphs else keys
-    advice = "use different identifiers, or add a column 'graph' to the edges"
-    advice = "keep one row for each node of a graph" if in_graphs else advice
-    _check_different(table, keys, ids, "node", advice)
     nodes = NodeColumns(table.diagnostics, None, LabelColumns.none(table.rows), ids)
     if by_role["feature"] or options.one_hot:
         features = _read_features(table, by_role["feature"], options)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from meanmax.data.readers.arrays import CheckedArrays, note_unused, to_numpy
+from meanmax.data.readers.arrays import CheckedArrays, names_of_edges, note_unused, to_numpy
 from meanmax.data.readers.assemble import (
     EdgeColumns,
     GraphColumns,
@@ -25,9 +25,9 @@ _ADVICE = "supply PyG's Data, or dictionaries of tensors, all with the same attr
 def read_list(
     graphs: list[dict[Any, Any]], diagnostics: Diagnostics, options: FeatureOptions
 ) -> GraphColumns:
-    r"""Reads :obj:`edge_index`, :obj:`x` (or :obj:`num_nodes`, if all lack features), :obj:`y` and,
-    if they exist, :obj:`edge_weight` of each graph. :obj:`y` has one row for the graph, or none; or
-    one for each of its nodes, in all graphs.
+    r"""Reads :obj:`edge_index` (or none, if all are sets of nodes), :obj:`x` (or :obj:`num_nodes`,
+    if all lack features), :obj:`y` and, if they exist, :obj:`edge_weight` of each graph. :obj:`y`
+    has one row for the graph, or none; or one for each of its nodes, in all graphs.
     """
     if not graphs:
         diagnostics.fail("holds no graphs", _ADVICE)
@@ -45,8 +45,7 @@ class _Reader:
         self.diagnostics, self.options = diagnostics, options
         self.ptr = [0]
         self.bytes = 0
-        self.parts: dict[str, list[np.ndarray]] = {"x": [], "source": [], "target": []}
-        self.parts |= {"edge_weight": []}
+        self.parts: dict[str, list[np.ndarray]] = {"x": [], "edge_index": [], "edge_weight": []}
         self.y: list[np.ndarray | None] = []
 
     def add(self, number: int, tensors: dict[Any, Any]) -> None:
@@ -59,21 +58,15 @@ class _Reader:
         self.bytes += sum(16 * array.size for array in found.values())
         file.check_size(self.bytes)
         arrays = CheckedArrays(found, file, self.options)
-        if "edge_index" not in arrays:
-            arrays.fail("holds no tensor 'edge_index'", _ADVICE)
-        for name in ("x", "edge_weight"):
+        if "edge_index" not in arrays and (odd := names_of_edges(tensors)):
+            arrays.fail(f"holds no tensor 'edge_index', but {', '.join(odd)}", _ADVICE)
+        for name in self.parts:
             if number and (name in arrays) != bool(self.parts[name]):
                 has, have = ("has no", "have") if self.parts[name] else ("has", "have none")
                 arrays.fail(f"{has} {name!r}, and the graphs before it {have}", _ADVICE)
         count = self._add_nodes(arrays, tensors.get("num_nodes"))
-        ends = arrays.integers("edge_index", (2,))
-        if ends.shape[0] != 2:
-            arrays.fail(f"'edge_index' must be [2, num_edges] (got {list(ends.shape)})", _ADVICE)
-        edges = arrays.edges("edge_index", ends.T, count, "edge_weight")
-        self.parts["source"].append(edges.source + self.ptr[-1])
-        self.parts["target"].append(edges.target + self.ptr[-1])
-        if edges.weight is not None:
-            self.parts["edge_weight"].append(edges.weight)
+        if "edge_index" in arrays:
+            self._add_edges(arrays, count)
         self.y.append(self._labels(arrays))
         self.ptr.append(self.ptr[-1] + count)
         file.stop_on_errors()
@@ -95,6 +88,15 @@ class _Reader:
         before.append(x)
         return len(x)
 
+    def _add_edges(self, arrays: CheckedArrays, count: int) -> None:
+        ends = arrays.integers("edge_index", (2,))
+        if ends.shape[0] != 2:
+            arrays.fail(f"'edge_index' must be [2, num_edges] (got {list(ends.shape)})", _ADVICE)
+        edges = arrays.edges("edge_index", ends.T, count, "edge_weight")
+        self.parts["edge_index"].append(ends.T + self.ptr[-1])
+        if edges.weight is not None:
+            self.parts["edge_weight"].append(edges.weight)
+
     def _labels(self, arrays: CheckedArrays) -> np.ndarray | None:
         if "y" not in arrays:
             return None
@@ -110,7 +112,8 @@ class _Reader:
         joined = {name: np.concatenate(part) for name, part in self.parts.items() if part}
         arrays = CheckedArrays(joined, self.diagnostics, self.options)
         x = arrays.features("x") if "x" in arrays else None
-        source, target = joined["source"], joined["target"]
+        pairs = joined.get("edge_index", np.zeros((0, 2), np.int64))
+        source, target = np.ascontiguousarray(pairs.T)
         edges = EdgeColumns(self.diagnostics, source, target, joined.get("edge_weight"))
         of_nodes = [
             y is not None and len(y) == n for y, n in zip(self.y, np.diff(ptr), strict=True)
