@@ -172,6 +172,27 @@ def test_graphs_that_do_not_fit_together_are_refused(peaks):
         GraphClassifier().fit(listed)
 
 
+def test_rows_of_labels_may_be_missing(peaks):
+    listed, small = data_list(peaks), GraphClassifier(layers=1, hidden=4, epochs=1)
+    rows = torch.stack([peaks.y, 1 - peaks.y], dim=1)
+    for one, row in zip(listed, rows, strict=True):
+        one.y = row
+    with pytest.raises(ValueError, match=r"got 120 in all.*such as y\[None, :\]"):
+        small.fit(listed)
+    for one, row in zip(listed, rows, strict=True):
+        one.y = row[None, :]
+    listed[3].y = None
+    known = [number for number in range(60) if number != 3]
+    found = clone(small).fit(listed)
+    assert found.multilabel_
+    assert found.history_.train_loss == (
+        clone(small).fit(listed, y=rows, train_mask=known).history_.train_loss
+    )
+    listed[5].y = "left"
+    with pytest.raises(ValueError, match="graph 0 has several labels and others have one"):
+        small.fit(listed)
+
+
 def test_graphs_without_edges_are_sets(peaks):
     none, small = torch.zeros(2, 0).long(), GraphClassifier(layers=1, hidden=4, epochs=2)
     empty = [Data(x=one.x, edge_index=none, y=one.y) for one in data_list(peaks)]

@@ -88,7 +88,8 @@ def _collected(data: Any) -> Given | None:
     if y is not None and len(y) != graph.num_graphs:
         raise ValueError(
             f"'y' must have one label, or one row of labels, for each of {graph.num_graphs} graphs "
-            f"(got {len(y)} in all): use NodeClassifier for labels of nodes"
+            f"(got {len(y)} in all): give several labels of one graph as a row, [1, num_labels], "
+            f"such as y[None, :], and use NodeClassifier for labels of nodes"
         )
     return Given(graph, batch.x, y, None, None, None, None)
 
@@ -136,17 +137,21 @@ def _same_attributes(graphs: Sequence[Data]) -> list[Data]:
 
 def _labels_of(graphs: Sequence[Data]) -> Any:
     r"""The labels of graphs in a tensor, or in a list where some are missing or are text;
-    :obj:`None` if there are none.
+    :obj:`None` if there are none. Missing rows of several labels are NaN.
     """
     given = [one.y for one in graphs]
     if all(y is None for y in given):
         return None
+    several = [y for y in given if isinstance(y, Tensor) and y.numel() > 1]
+    if several:
+        none = torch.full(several[0].shape, torch.nan)
+        given = [none if y is None else y for y in given]
     if all(isinstance(y, Tensor) for y in given):
         return torch.cat([y.view(1) if y.dim() == 0 else y for y in given])
     plain = [y.item() if isinstance(y, Tensor) and y.numel() == 1 else y for y in given]
     if wrong := [n for n, y in enumerate(plain) if isinstance(y, Tensor)]:
         raise ValueError(
-            f"graph {wrong[0]} has several labels and others have none: fill missing rows with NaN"
+            f"graph {wrong[0]} has several labels and others have one: give all graphs as many"
         )
     return np.array(plain, object)
 

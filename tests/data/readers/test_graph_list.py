@@ -102,6 +102,18 @@ def test_unused_attributes_are_noted_once(tmp_path):
     assert notes.count("edge_attr not used") == 1
 
 
+def test_several_labels_of_a_graph_are_a_row():
+    with pytest.raises(OwnDataError, match=r"graph 0 has 3 rows; .*such as y\[None, :\]"):
+        load([path(2, [0, 1, 1]), path(2, [1, 1, 0])])
+
+
+def test_notes_advise_what_a_list_can_have(tmp_path):
+    graphs = [path(2, [number % 2]) for number in range(12)]
+    (problem,) = check(saved(tmp_path, graphs))
+    assert problem.message.startswith("2 classes have 9 or fewer")
+    assert problem.advice.endswith("choose another with --split, or supply your own")
+
+
 def bad(**changes):
     return [path(2, [0]), path(3, changes.pop("y", [1]), **changes)]
 
@@ -144,6 +156,7 @@ WRONG = {
     ),
     "no count": ([path(2, [0], x=None)], "[0]", "holds neither 'x' nor the number 'num_nodes'"),
     "labels of parts": (bad(y=[0, 1]), "", "'y' of graph 1 has 2 rows"),
+    "text": (bad(y="warm"), "[1]", "'y' is text (got 'warm')"),
     "label widths": (
         [path(2, [[0, 1]]), path(3, [[1, 0, 1]])],
         "[1]",

@@ -344,7 +344,8 @@ def _note_small_classes(items: Items, counts: np.ndarray) -> None:
         shown = ", ".join(some) + (", …" if small.size > 5 else "")
         verb = "class has" if small.size == 1 else "classes have"
         message = f"{small.size:,} {verb} {most} or fewer labelled {items.level}s ({shown})"
-        items.diagnostics.note(message, f"the default split {takes}: add a 'split' column")
+        advice = f"the default split {takes}: choose another with --split, or supply your own"
+        items.diagnostics.note(message, advice)
 
 
 def _check_target(items: Items, *, declared: bool) -> None:

@@ -53,6 +53,9 @@ class _Reader:
         known = {name: tensors.get(name) for name in KNOWN}
         if isinstance(known["y"], int | float):
             known["y"] = torch.tensor(known["y"])
+        if isinstance(known["y"], str):
+            advice = "number the classes from 0, or write a folder with graphs.csv"
+            file.fail(f"'y' is text (got {known['y']!r:.40})", advice)
         found = to_numpy(known, file)
         # Tensors of a file may share one storage, so that a small file holds many large graphs.
         self.bytes += sum(16 * array.size for array in found.values())
@@ -129,7 +132,10 @@ class _Reader:
             odd = of_graph.index(False)
             y = self.y[odd]
             message = f"'y' of graph {odd} has {0 if y is None else len(y)} rows"
-            advice = "save one row for the graph, or in all graphs one for each node"
+            advice = (
+                "save one row for the graph, or in all graphs one for each node; several labels "
+            )
+            advice += "of one graph are a row, [1, num_labels], such as y[None, :]"
             self.diagnostics.fail(message, advice)
         return nodes, edges
 
