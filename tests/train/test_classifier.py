@@ -230,6 +230,8 @@ def test_a_failed_save_leaves_the_old_file(problem, tmp_path, monkeypatch):
         ({"graph": "graph.csv"}, "'graph' must be a meanmax.Graph"),
         ({"y": np.zeros(3)}, r"'y' must be \[60\]"),
         ({"y": np.zeros(NODES)}, "one class only"),
+        ({"y": np.zeros(NODES, int), "class_names": ["no", "yes"]}, r"one class only \(no\)"),
+        ({"y": None}, "no labels: pass y"),
         ({"y": np.linspace(0, 1, NODES)}, "classes, not measurements"),
         ({"y": np.full(NODES, -1)}, "'train_mask' holds 21 nodes without a label"),
         ({"y": [None] * NODES}, "'train_mask' holds 21 nodes without a label"),

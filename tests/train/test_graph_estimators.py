@@ -10,7 +10,7 @@ from sklearn.model_selection import cross_val_score
 from torch_geometric.data import Batch, Data
 
 from meanmax import GraphClassifier, GraphRegressor, NodeClassifier
-from meanmax.data import make_split
+from meanmax.data import load, make_split
 from meanmax.nn import Readout
 from meanmax.train import Settings, TrainingError, load_model
 
@@ -24,6 +24,10 @@ def data_list(dataset):
         own = edges[:, (edges[0] >= first) & (edges[0] < end)] - first
         found.append(Data(x=dataset.x[first:end], edge_index=own, y=dataset.y[number]))
     return found
+
+
+def bare(dataset):
+    return [Data(x=one.x, edge_index=one.edge_index) for one in data_list(dataset)]
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +87,13 @@ def test_a_file_keeps_it(tmp_path, peaks, fitted):
     assert np.array_equal(loaded.predict_proba(peaks), fitted.predict_proba(peaks))
 
 
+def test_nothing_is_scored_without_labels(peaks, fitted):
+    with pytest.raises(ValueError, match=r"no labels: pass y, or set data\.y"):
+        fitted.score(bare(peaks))
+    with pytest.raises(ValueError, match="no graph has a label"):
+        fitted.score(load(bare(peaks)))
+
+
 def test_numbers_are_predicted_in_their_units(tmp_path):
     peaks = collection(120, numbers=True)
     split = make_split(peaks, "random", 0)
@@ -130,6 +141,14 @@ def test_settings_and_parameters_say_the_same(settings):
             "share 1 graphs",
         ),
         (lambda d: GraphClassifier().fit(d, y=np.arange(7)), "'y' must be"),
+        (lambda d: GraphClassifier().fit(bare(d)), "no labels: pass y, or set data.y"),
+        (lambda d: GraphRegressor().fit(bare(d)), "no labels: pass y, or set data.y"),
+        (lambda d: GraphClassifier().fit(load(bare(d))), "no graph has a label: pass y, or set"),
+        (lambda d: GraphClassifier().fit(bare(d), [-1] * 60), "no graph has a label: pass y"),
+        (
+            lambda d: GraphClassifier().fit(d, val_mask=range(60)),
+            "'val_mask' holds all labelled graphs: leave some",
+        ),
         (
             lambda d: GraphClassifier().fit(d, y=np.full(60, -1), train_mask=[0, 1, 2]),
             "'train_mask' holds 3 graphs without a label",

@@ -23,7 +23,7 @@ from meanmax.data import DataError, Dataset
 from meanmax.names import METRICS, USUAL_METRIC
 from meanmax.study.runs.execute import classifier_of, estimator_of, stored
 from meanmax.study.runs.machine import num_threads, versions
-from meanmax.study.runs.plan import DataRef, Plan, check_methods
+from meanmax.study.runs.plan import DataRef, Plan, check_classes, check_methods
 from meanmax.study.runs.row import RunSpec, split_hash
 from meanmax.study.settings.settings import fitting_name, settings_for
 from meanmax.train import Checkpoint, History
@@ -100,6 +100,7 @@ def train_whole(request: TrainRequest) -> dict[str, Any]:
             request.overrides,
         )
         (task,) = plan.tasks(dataset)
+        check_classes(task.split, dataset)
         if "metric" not in task.spec.settings:
             metric = fitting_metric(dataset, task.split, request.scheme)
             if metric != USUAL_METRIC[dataset.task]:

@@ -157,9 +157,11 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]
         graph = inputs.as_graph(given.graph, x.size(0))
         count = graph.num_graphs if self.level == "graph" else x.size(0)
         if train_mask is None and self.level == "graph":
-            train_mask = self._labelled(given.y, count)
+            train_mask = self._with_label(given.y, count)
             if val_mask is not None:
                 train_mask[inputs.as_index(val_mask, count, "val_mask", self.level)] = False
+                if not train_mask.any():
+                    raise ValueError("'val_mask' holds all labelled graphs: leave some to train on")
         train_mask = inputs.needed(train_mask, "train_mask")
         train = inputs.as_index(train_mask, count, "train_mask", self.level)
         targets = read_targets(train, count)
@@ -350,6 +352,13 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _labelled(self, y: Any, count: int) -> Tensor:
         r"""Which of the targets are known, bool."""
 
+    def _with_label(self, y: Any, count: int) -> Tensor:
+        r"""The same; raises a :class:`ValueError` if none is."""
+        known = self._labelled(y, count)
+        if not known.any():
+            raise ValueError(f"no {self.level} has a label: pass y, or set data.y")
+        return known
+
     def _scored(self, given: inputs.Given, x: Any, y: Any, mask: Any, count: int) -> Tensor:
         r"""The indices that :meth:`score` is of: those of the mask, or the test part of one object
         that holds everything. Without either, all nodes, or all graphs with a label.
@@ -357,7 +366,7 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]
         if mask is None and x is None and y is None:
             mask = given.test if self.level == "graph" else inputs.needed(given.test, "mask")
         if mask is None and self.level == "graph":
-            mask = self._labelled(given.y, count)
+            mask = self._with_label(given.y, count)
         if mask is None:
             return torch.arange(count)
         return inputs.as_index(mask, count, "mask", self.level)

@@ -251,9 +251,9 @@ def as_targets(
         return Targets(values, missing, np.arange(values.shape[1]), level=level)
     classes = np.unique(own)
     if len(classes) < 2:
+        only = classes[0] if class_names is None else class_names[int(classes[0])]
         raise ValueError(
-            f"the training labels have one class only ({_examples(classes)}): there is nothing to "
-            f"classify"
+            f"the training labels have one class only ({only}): there is nothing to classify"
         )
     if class_names is not None:
         classes = np.arange(len(class_names))
@@ -264,6 +264,7 @@ def as_numbers(y: Any, num_nodes: int, *, level: Level = "node") -> Targets:
     r"""Numbers to predict, float64; NaN and :obj:`None` stand for a missing one. A single column
     becomes a vector.
     """
+    _check_given(y)
     try:
         given = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
         values = given.astype(np.float64)
@@ -282,6 +283,7 @@ def as_numbers(y: Any, num_nodes: int, *, level: Level = "node") -> Targets:
 
 def as_labels(y: Any, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     r"""Labels in an array that can be sorted, and which of them are missing."""
+    _check_given(y)
     values = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
     if values.ndim not in (1, 2) or len(values) != num_nodes:
         raise ValueError(
@@ -313,6 +315,11 @@ def as_labels(y: Any, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     if np.issubdtype(values.dtype, np.signedinteger):
         return values, values < 0
     return values, np.zeros(num_nodes, bool)
+
+
+def _check_given(y: Any) -> None:
+    if y is None:
+        raise ValueError("there are no labels: pass y, or set data.y")
 
 
 def check_present(

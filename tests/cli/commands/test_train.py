@@ -155,6 +155,13 @@ def test_missing_tensorboard(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_split_that_trains_on_one_class_is_named(tmp_path):
+    (tmp_path / "nodes.csv").write_text("id,f,label,split\n1,1,a,train\n2,2,a,train\n3,3,b,val\n")
+    (tmp_path / "edges.csv").write_text("source,target\n1,2\n2,3\n")
+    result = invoke("--data", tmp_path, "--out", tmp_path / "m.zip", *QUICK)
+    assert_message(result, "split 'own' of", "trains on the one class 'a'")
+
+
 def test_a_model_is_not_overwritten_unasked(tmp_path):
     (tmp_path / "m.zip").write_text("precious")
     result = invoke("--data", "karate", "--out", tmp_path / "m.zip", *QUICK)

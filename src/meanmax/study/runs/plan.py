@@ -144,8 +144,6 @@ def check_splits(tasks: Sequence[Task], dataset: Dataset) -> None:
     r"""Raises a :class:`DataError` if a split has no validation or no test nodes, or trains on one
     class alone.
     """
-    import torch
-
     from meanmax.data import DataError
 
     level = dataset.level
@@ -157,13 +155,22 @@ def check_splits(tasks: Sequence[Task], dataset: Dataset) -> None:
                     f"selected on validation {level}s and scored on test {level}s. Add some, or "
                     f"choose another scheme with --split"
                 )
-        known = torch.unique(dataset.y[split.train])
-        if dataset.task == "multiclass" and len(known) == 1:
-            raise DataError(
-                f"split '{split.name}' of '{dataset.name}' trains on the one class "
-                f"'{dataset.class_names[int(known[0])]}': label more {level}s of the others, or "
-                f"choose another scheme with --split"
-            )
+        check_classes(split, dataset)
+
+
+def check_classes(split: Split, dataset: Dataset) -> None:
+    r"""Raises a :class:`DataError` if a split trains on one class alone."""
+    import torch
+
+    from meanmax.data import DataError
+
+    known = torch.unique(dataset.y[split.train])
+    if dataset.task == "multiclass" and len(known) == 1:
+        raise DataError(
+            f"split '{split.name}' of '{dataset.name}' trains on the one class "
+            f"'{dataset.class_names[int(known[0])]}': label more {dataset.level}s of the others, "
+            f"or choose another scheme with --split"
+        )
 
 
 def check_methods(tasks: Sequence[Task], dataset: Dataset) -> None:
