@@ -72,9 +72,9 @@ def test_the_edges_of_ones_own_graph_may_keep_their_direction(tmp_path):
     assert load(tmp_path).edge_index.size(1) == 2
 
 
-@pytest.mark.parametrize("name", ["karate", "cora", "sbm:nodes=100,edges=300"])
-def test_sets_of_the_catalogue_have_no_direction(name):
-    with pytest.raises(DataError, match="'directed' is for graphs of your own"):
+@pytest.mark.parametrize("name", ["karate", "cora", "sbm:nodes=100,edges=300", "sets:"])
+def test_directions_of_the_catalogue_are_known(name):
+    with pytest.raises(DataError, match="'directed' is for .*; the directions of '.*' are known"):
         load(name, directed=True)
 
 

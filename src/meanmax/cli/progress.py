@@ -129,18 +129,19 @@ def epoch_summary(history: History, metric: str = "accuracy") -> str:
 
 
 def learned_texts(learned: Mapping[str, Sequence[float]]) -> list[str]:
-    r"""One text for each kind of parameter, with a value for each layer: its mean over heads or
-    channels.
+    r"""One text for each kind of parameter, with a value for each layer: its mean and its range
+    over heads or channels. That of the readout stands apart.
 
     Example:
-        >>> learned_texts({"layers.0.p": [1.5], "layers.1.p": [1.0, 3.0]})
-        ['p 1.500 and 2.000 (mean of 2)']
+        >>> learned_texts({"layers.0.p": [1.5], "layers.1.p": [1.0, 3.0], "readout.p": [1.25]})
+        ['p 1.500 and 2.000 (1.000–3.000)', 'readout p 1.250']
     """
     kinds: dict[str, list[str]] = {}
     for name, values in learned.items():
-        mean = sum(values) / len(values)
-        several = f" (mean of {len(values)})" if len(values) > 1 else ""
-        kinds.setdefault(name.rpartition(".")[2], []).append(f"{mean:.3f}{several}")
+        mean, low, high = sum(values) / len(values), min(values), max(values)
+        spread = "" if high - low < 0.0005 else f" ({low:.3f}–{high:.3f})"
+        place = "readout " if name.startswith("readout.") else ""
+        kinds.setdefault(place + name.rpartition(".")[2], []).append(f"{mean:.3f}{spread}")
     return [f"{kind} {' and '.join(texts)}" for kind, texts in kinds.items()]
 
 

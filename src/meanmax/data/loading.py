@@ -117,7 +117,9 @@ def _load(
             raise DataError(unknown_name(name))
         return read_own(name_or_path, directed=directed, progress=progress, **encoding)
     if directed:
-        raise DataError(f"'directed' is for graphs of your own; '{kind}' is undirected")
+        raise DataError(
+            f"'directed' is for graphs of your own; the directions of '{kind}' are known"
+        )
     if encoding["task"] is not None:
         raise DataError(f"'task' is for graphs of your own; that of '{kind}' is known")
     if name in CATALOG and CATALOG[name].collection:

@@ -34,6 +34,11 @@ from meanmax.train.schedule import History
 from meanmax.train.settings import AGGREGATOR, MODEL, SCHEDULE, Settings, check_seed
 
 _SIZES = ("hidden", "heads", "out_heads", "n_features_in", "num_nodes")
+FORMATS = tuple(
+    f"meanmax.{level}{kind}/1"
+    for level in ("Node", "Graph")
+    for kind in ("Classifier", "Regressor")
+)
 _SLACK = 1 << 20  # elements that a model may have beside those in its file
 
 
@@ -272,7 +277,13 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]
         r"""Reads a file of :meth:`save`, of this version or an earlier one; raises a
         :class:`ValueError` for any other file.
         """
-        facts, arrays = read_archive(Path(path), cls._format)
+        facts, arrays = read_archive(Path(path), FORMATS)
+        if facts["format"] != cls._format:
+            saved = facts["format"].removeprefix("meanmax.").partition("/")[0]
+            raise ValueError(
+                f"{path} holds a {saved}, not a {cls.__name__}: use {saved}.load, or "
+                f"meanmax.train.load_model for models of any kind"
+            )
         estimator, params = cls(), facts.get("params")
         if isinstance(params, dict) and (unknown := set(params) - set(estimator.get_params())):
             raise ValueError(

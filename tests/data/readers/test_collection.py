@@ -158,6 +158,18 @@ def test_small_classes_are_noted(tmp_path):
     assert "1 class has 9 or fewer labelled graphs ('x': 3)" in notes(path)
 
 
+@pytest.mark.parametrize(("count", "advice"), [(3, "--split file:PATH"), (6, "--split random")])
+def test_too_few_graphs_for_folds_are_noted(tmp_path, count, advice):
+    lines = "".join(f"g{n},{'xy'[n % 2]}\n" for n in range(count))
+    nodes = "".join(f"g{n},{n},1\n" for n in range(count))
+    path = collection_folder(
+        tmp_path, graphs=f"id,label\n{lines}", nodes=f"graph,id,f\n{nodes}", edges=None
+    )
+    (problem,) = [problem for problem in check(path) if "edges" not in problem.message]
+    message = f"{count} graphs with a label, too few for the 10 folds of the default split"
+    assert problem.message == message and advice in problem.advice
+
+
 WRONG = {
     "a graph without nodes": (
         {"graphs": "id,label\nmol1,x\nmol2,y\nmol3,x\nmol4,y\n"},
@@ -196,12 +208,11 @@ WRONG = {
     ),
     "a graph twice": (
         {"graphs": "id,label\nmol1,x\nmol2,y\nmol1,y\nmol3,x\n"},
-        [("graphs.csv", 4, "graph 'mol1' occurs already on line 2"),
-         ("graphs.csv", 4, "'mol1' has no nodes")],
+        [("graphs.csv", 4, "graph 'mol1' occurs already on line 2")],
     ),
     "a graph without name": (
         {"graphs": "id,label\nmol1,x\nmol2,y\n\"\",y\nmol3,x\n"},
-        [("graphs.csv", 4, "the graph has no identifier"), ("graphs.csv", 4, "'' has no nodes")],
+        [("graphs.csv", 4, "the graph has no identifier")],
     ),
     "one class": (
         {"graphs": "id,label\nmol1,x\nmol2,x\nmol3,\n"},

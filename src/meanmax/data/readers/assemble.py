@@ -311,6 +311,9 @@ def _check_labels(items: Items, *, declared: bool) -> None:
         advice = "this is enough to predict with a trained model, not to train one"
         diagnostics.note(f"no {items.level} has a label", advice)
         return
+    lacks_folds = items.level == "graph" and items.split is None and known.sum() < NUM_FOLDS
+    if lacks_folds:
+        _note_few_graphs(items)
     if items.labels.continuous:
         _check_target(items, declared=declared)
         return
@@ -330,8 +333,17 @@ def _check_labels(items: Items, *, declared: bool) -> None:
         message = f"each of {total:,} labels occurs at one {items.level} only, "
         message += "like a name and not a class"
         add(message, "if it is what a program displays, rename it, and call the class 'label'")
-    if items.split is None:
+    if items.split is None and not lacks_folds:
         _note_small_classes(items, counts)
+
+
+def _note_few_graphs(items: Items) -> None:
+    count = int(items.labels.known.sum())
+    message = (
+        f"{_count(count, 'graph')} with a label, too few for the {NUM_FOLDS} folds of the default "
+    )
+    advice = "label more, or name the parts in a file: --split file:PATH"
+    items.diagnostics.note(message + "split", "use --split random" if count >= 5 else advice)
 
 
 def _note_small_classes(items: Items, counts: np.ndarray) -> None:

@@ -17,7 +17,7 @@ def as_collection(
         nodes.diagnostics.stop_on_errors()
     sizes = np.bincount(graph, minlength=rows.count)
     rows.diagnostics.each(
-        np.flatnonzero(sizes == 0),
+        np.flatnonzero((sizes == 0) & _named_once(rows)),
         lambda number: f"{rows.name(number)} has no nodes",
         "give it a node, or remove it",
         rows.line,
@@ -45,3 +45,12 @@ def as_collection(
     nodes.graph_ptr = np.append(0, np.cumsum(sizes))
     nodes.graphs = rows
     return nodes, edges
+
+
+def _named_once(rows: GraphRows) -> np.ndarray:
+    """Not which graphs repeat an identifier or lack one, which has been reported."""
+    if rows.ids is None:
+        return np.ones(rows.count, bool)
+    once = np.zeros(rows.count, bool)
+    once[np.unique(rows.ids, return_index=True)[1]] = True
+    return np.asarray(once & (rows.ids != ""))
