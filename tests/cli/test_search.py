@@ -108,6 +108,17 @@ def test_a_rare_class_is_seen_where_splits_take_as_many_nodes_of_each():
         assert metric_of(data, replace(balanced, pool=pool), None) == "roc_auc"
 
 
+def test_folds_without_a_rare_class_have_another_default():
+    y = [int(i < 3) for i in range(40)]
+    data = replace(dataset(y, [0, 1], [2, 3]), split=None)
+    folds = replace(plan(), scheme="folds", splits=range(10))
+    assert metric_of(data, folds, None) == "balanced_accuracy"
+    with pytest.raises(SettingsError, match=r"split \d+: ROC AUC is not defined"):
+        metric_of(data, folds, "roc_auc")
+    often = replace(data, y=torch.tensor([int(i < 10) for i in range(40)]))
+    assert metric_of(often, folds, None) == "roc_auc"
+
+
 def test_a_given_metric_wins_and_has_to_fit(tmp_path):
     assert metric_of(RARE, plan(), "accuracy") == "accuracy"
     assert metric_of(RARE, plan(metric="macro_f1"), None) == "macro_f1"
@@ -125,7 +136,7 @@ def test_a_given_metric_wins_and_has_to_fit(tmp_path):
     with pytest.raises(SettingsError, match="'metric' must be one of 'r2', 'mse', 'mae'"):
         metric_of(NUMBERS, plan(), "accuracy")
     one_class = replace(RARE.split, val=torch.tensor([4, 6]))
-    with pytest.raises(SettingsError, match="not defined for the validation nodes.*--metric acc"):
+    with pytest.raises(SettingsError, match="split 0: .*for the validation nodes.*--metric acc"):
         metric_of(replace(RARE, split=one_class), plan(), None)  # which is ROC AUC here
     one_class = replace(RARE.split, test=torch.tensor([8, 9]))
     with pytest.raises(SettingsError, match="not defined for the test nodes"):

@@ -131,9 +131,35 @@ def test_other_readouts_are_taken_as_they_are():
     assert model.readout is not own and model.learned()["readout.p"] == 3.0
 
 
+def test_a_named_readout_has_the_options_of_its_aggregator():
+    options = {"learn": False, "start": 0.5, "signed": True, "per": "channel"}
+    given = {"task": "graph", "aggr_options": options}
+    for readout in ("softmax", ["softmax"], "mean,softmax,lp"):
+        model = build_model("sage", "softmax", 5, 8, 3, **given, readout=readout)
+        own = model.readout.get_submodule(str(model.readout.names.index("softmax")))
+        assert own.signed and not own.learn and own.value.tolist() == [0.5] * 8
+    learned = dict(model.readout.learned())
+    assert float(learned["2.p"]) == 2.0  # of another aggregator: its defaults
+    hidden = build_model("sage", "softmax", 5, 8, 3, **given, readout="softmax", nonlinear="hidden")
+    assert hidden.readout.get_submodule("0").signed
+
+
+def test_a_model_of_sets_aggregates_in_the_readout_alone():
+    graph, x = batch()
+    model = build_model("mlp", "softmax", 5, 8, 3, task="graph")
+    assert set(model.learned()) == {"readout.gamma"}
+    assert set(build_model("mlp", None, 5, 8, 3, task="graph").learned()) == set()
+    alone = Graph.from_edge_index(torch.empty(2, 0, dtype=torch.long), batch=graph_ids(graph))
+    torch.testing.assert_close(model.eval()(x, graph), model(x, alone))
+    with pytest.raises(ValueError, match="no aggregator but in the readout"):
+        build_model("mlp", "softmax", 5, 8, 3, task="graph", nonlinear="hidden")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"task": "graph", "nonlinear": "readout", "readout": "mean,max"}, "has no effect with"),
+        ({"task": "graph", "nonlinear": "readout", "readout": Readout("max")}, "has no effect"),
         ({"backbone": "cat", "task": "graph"}, "use 'gat'"),
         ({"task": "graph", "readout": "median"}, "unknown readout 'median'"),
         ({"task": "graph", "jump": "max"}, "'jump' must be"),

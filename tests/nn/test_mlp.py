@@ -84,7 +84,7 @@ def test_new_weights():
 
 @pytest.mark.parametrize("given", ["lp", "max", LpAggregation(2.0)])
 def test_an_aggregator_is_refused(given):
-    with pytest.raises(ValueError, match=r"'mlp' ignores the edges and takes no aggregator \(got"):
+    with pytest.raises(ValueError, match=r"'mlp' ignores the edges and takes no aggregator but"):
         build_model("mlp", given, CHANNELS, HIDDEN, CLASSES)
     with pytest.raises(ValueError, match=r"aggr_options=\{'start': 2.0\}\): give it aggr=None"):
         build_model("mlp", None, CHANNELS, HIDDEN, CLASSES, aggr_options={"start": 2.0})

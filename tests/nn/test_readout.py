@@ -129,6 +129,21 @@ def test_several_stand_side_by_side():
     assert "mean" in repr(module) and "SoftmaxAggregation(gamma=2.0" in repr(module)
 
 
+def test_one_aggregator_may_stand_twice():
+    one, x = SoftmaxAggregation(2.0), features(dtype=torch.float32)
+    module = Readout([one, one])
+    assert torch.equal(module(x, BATCH), Readout(one)(x, BATCH).repeat(1, 2))
+    assert repr(module).count("SoftmaxAggregation(gamma=2.0") == 2 == len(module.learned())
+    assert torch.equal(Readout("add")(x, BATCH), Readout("sum")(x, BATCH))
+
+
+def test_spread_takes_the_options_of_the_family():
+    x = features(dtype=torch.float32)
+    sums = Readout("spread", channels=3, beta=1.0, signed=True)(x, BATCH)
+    torch.testing.assert_close(sums, Readout("spread", channels=3, form="sum")(x, BATCH))
+    assert not torch.equal(sums, Readout("spread", channels=3)(x, BATCH))
+
+
 def test_limits():
     x = features(dtype=torch.float32)
     for name, start in (("softmax", 0.0), ("poly", 0.0)):
@@ -182,6 +197,12 @@ def test_empty_and_single():
     [
         (lambda: Readout("median"), "unknown readout 'median'"),
         (lambda: Readout([]), "at least one aggregator"),
+        (lambda: Readout(pyg.MeanAggregation()), r"unknown readout MeanAggregation\(\)"),
+        (lambda: Readout("spread", channels=2, signed=False), "leave out signed=False"),
+        (
+            lambda: Readout("mean")(features(), ptr=torch.tensor([0, 4, 11]), dim_size=5),
+            "'ptr' is of 2 graphs .got dim_size=5.",
+        ),
         (lambda: Readout("mean", start=2.0), "no effect"),
         (lambda: Readout("spread"), "pass channels="),
         (lambda: Readout("softmax", per="channel"), "pass channels="),

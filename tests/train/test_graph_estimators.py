@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.model_selection import cross_val_score
 from torch_geometric.data import Batch, Data
 
@@ -165,6 +165,7 @@ def test_settings_and_parameters_say_the_same(settings):
             ),
             "not defined for the validation graphs",
         ),
+        (lambda d: GraphRegressor().fit(d), "got a multiclass task.*load.*task='regression'"),
         (
             lambda d: GraphRegressor().fit(d, y=[None] * 60, train_mask=[0, 1]),
             "'train_mask' holds 2 graphs without a number",
@@ -252,6 +253,22 @@ def test_scikit_learn_calls_it_with_labels_second(peaks):
     small = GraphClassifier(layers=1, hidden=4, epochs=2)
     assert clone(small).fit(listed, y).score(listed, y) == clone(small).fit(listed).score(listed)
     assert cross_val_score(small, listed, y, cv=3).shape == (3,)
+
+
+def test_scikit_learn_stratifies_its_folds(peaks):
+    listed = sorted(data_list(peaks), key=lambda one: int(one.y))
+    y = np.sort(peaks.y.numpy())
+    small = GraphClassifier(layers=1, hidden=4, epochs=2)
+    assert is_classifier(small) and is_classifier(NodeClassifier())
+    assert not np.isnan(cross_val_score(small, listed, y, cv=2, error_score="raise")).any()
+
+
+def test_features_beside_a_batch_are_used(peaks, fitted):
+    given = Batch.from_data_list(data_list(peaks))
+    np.testing.assert_allclose(
+        fitted.predict_proba(given, 2 * peaks.x), fitted.predict_proba(peaks.graph(), 2 * peaks.x)
+    )
+    assert not np.allclose(fitted.predict_proba(given, 2 * peaks.x), fitted.predict_proba(given))
 
 
 def test_balanced_weights_count_in_batches_of_one_class():

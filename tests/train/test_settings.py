@@ -85,4 +85,5 @@ def test_the_extended_family_as_settings():
     kept = {"signed": True, "beta": 1.0, "learn_beta": True}  # beta takes the place of the form
     for aggr, found in (("lp", kept), ("poly", kept), ("softmax", kept), ("none", {})):
         assert Settings.from_dict("sage", aggr, given).to_dict() == found
-    assert Settings.from_dict("sage", "spread", given).to_dict() == {"normalize": "sum"}
+    spread = {"beta": 1.0, "learn_beta": True}  # signed in any case
+    assert Settings.from_dict("sage", "spread", given).to_dict() == spread

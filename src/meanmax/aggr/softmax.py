@@ -7,7 +7,7 @@ from typing import Unpack, final
 import torch
 from torch import Tensor
 
-from meanmax.aggr.base import FamilyOptions, ParameterOptions, TiltedAggregation
+from meanmax.aggr.base import FamilyOptions, TiltedAggregation
 from meanmax.aggr.parameter import Start
 from meanmax.ops.spec import AggregationSpec, Form
 
@@ -97,7 +97,7 @@ class SpreadAggregation(TiltedAggregation):
     """
 
     def __init__(
-        self, limit: float = 4.0, *, form: Form = "weighted", **options: Unpack[ParameterOptions]
+        self, limit: float = 4.0, *, form: Form = "weighted", **options: Unpack[FamilyOptions]
     ) -> None:
         channels = options.get("channels")
         if options.setdefault("per", "channel") != "channel" or channels is None:
@@ -107,8 +107,10 @@ class SpreadAggregation(TiltedAggregation):
             )
         if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit >= 0:
             raise ValueError(f"'limit' must be a number of at least 0 (got {limit!r})")
+        if not options.setdefault("signed", True):
+            raise ValueError("'spread' reaches from minimum to maximum: leave out signed=False")
         gamma = torch.linspace(-limit, limit, channels) if channels > 1 else torch.zeros(channels)
-        super().__init__(AggregationSpec("softmax", form), gamma, signed=True, **options)
+        super().__init__(AggregationSpec("softmax", form), gamma, **options)
         self.form: Form = form
 
     @property

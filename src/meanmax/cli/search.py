@@ -93,37 +93,46 @@ def metric_of(dataset: Dataset, plan: Plan, given: str | None) -> str:
                 f"with --metric"
             )
         (given,) = stated
+    splits = {task.spec.split_seed: task.split for task in tasks}
     if given is None:
-        given = fitting_metric(dataset, tasks[0].split, plan.scheme)
+        given = fitting_metric(dataset, list(splits.values()), plan.scheme)
+    where = ""
     try:
         check_metric(given, dataset.task)
-        for own in {id(task.split): task.split for task in tasks}.values():
+        for seed, own in splits.items():
+            where = f"split {seed}: "
             for name, part in (("validation", own.val), ("test", own.test)):
                 nodes = LabeledNodes(part, dataset.y[part], objective=Objective(given))
                 nodes.check_metric(name, dataset.level)
     except ValueError as error:
-        raise SettingsError(str(error)) from error
+        raise SettingsError(f"{where}{error}") from error
     return given
 
 
-def fitting_metric(dataset: Dataset, split: Split, scheme: str | None) -> str:
-    r"""The default metric, from the labels of training and validation nodes. Those of random
-    schemes may be as many of each class: there, the development pool tells how rare a class is.
+def fitting_metric(dataset: Dataset, splits: Sequence[Split], scheme: str | None) -> str:
+    r"""The default metric, from the labels of training and validation nodes of the first split.
+    Those of random schemes may be as many of each class: there, the development pool tells how rare
+    a class is. Where a split that is drawn, such as a fold, has no validation node of a rare class,
+    ROC AUC is undefined: then it is the balanced accuracy.
     """
     import torch
 
     from meanmax.data import development_pool
     from meanmax.data.splits import is_random
-    from meanmax.train.metrics import default_metric
+    from meanmax.train.metrics import default_metric, is_defined
 
     if dataset.task != "multiclass":
         return default_metric(dataset.task)
-    seen = torch.cat([split.train, split.val])
+    seen = torch.cat([splits[0].train, splits[0].val])
     if is_random(dataset, scheme):
         with suppress(DataError):  # a class that is too small for a pool
             seen = development_pool(dataset, scheme)
     counts = torch.bincount(dataset.y[seen], minlength=dataset.num_classes)
-    return default_metric(dataset.task, counts.tolist())
+    found = default_metric(dataset.task, counts.tolist())
+    drawn = [split for split in splits if not split.name.startswith(("given", "file:"))]
+    known = [dataset.y[split.val] for split in drawn if len(split.val)]
+    defined = all(is_defined(found, labels, dataset.task) for labels in known)
+    return found if defined else "balanced_accuracy"
 
 
 def class_sizes_text(dataset: Dataset) -> str | None:

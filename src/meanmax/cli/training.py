@@ -102,7 +102,7 @@ def train_whole(request: TrainRequest) -> dict[str, Any]:
         (task,) = plan.tasks(dataset)
         check_classes(task.split, dataset)
         if "metric" not in task.spec.settings:
-            metric = fitting_metric(dataset, task.split, request.scheme)
+            metric = fitting_metric(dataset, [task.split], request.scheme)
             if metric != USUAL_METRIC[dataset.task]:
                 click.echo(
                     f"metric: {METRICS[metric].label}, since one of two classes is rare (--metric "

@@ -165,30 +165,51 @@ class GraphModel(Module):
 def make_readout(
     readout: ReadoutAggr | Sequence[ReadoutAggr] | Readout,
     aggr: Aggr,
+    nonlinear: str,
     options: Mapping[str, Any],
     channels: int,
 ) -> Readout:
     r"""The readout of a model. In place of :obj:`"mean"` or :obj:`"sum"`, a learnable aggregator
-    stands that leads from there to the maximum, :obj:`None` for the linear readout itself.
+    stands that leads from there to the maximum, if :obj:`nonlinear` includes the readout. Others
+    are as given; one with the aggregator's name has its options.
     """
-    if isinstance(readout, str) and "," in readout:
-        readout = [name.strip() for name in readout.split(",")]
-    if isinstance(readout, Readout):
-        return copy.deepcopy(readout)
-    if not isinstance(readout, str) or readout not in LINEAR_READOUTS or aggr is None:
-        return Readout(readout, channels=channels)
-    if isinstance(aggr, LearnableAggregation):
-        return Readout(copy.deepcopy(aggr))
-    name = aggregator_name(aggr)
-    if name not in LEARNED:
-        return Readout("max" if name == "max" else readout)
+    name = "" if isinstance(aggr, LearnableAggregation) else aggregator_name(aggr)
     own = {STORED_OPTION_NAMES.get(key, key): value for key, value in options.items()}
     own.pop("form", None)  # that of the layers
-    if own.get("beta") is not None and readout == "sum":
+    if isinstance(readout, str) and readout in LINEAR_READOUTS:
+        if nonlinear not in ("all", "readout") or name == "none":
+            return Readout(readout)
+        if isinstance(aggr, LearnableAggregation):
+            return Readout(copy.deepcopy(aggr))
+        return Readout("max") if name == "max" else _leading_from(readout, name, own, channels)
+    if isinstance(readout, Readout):
+        summary = copy.deepcopy(readout)
+    else:
+        listed: Any = readout if isinstance(readout, list | tuple) else [readout]
+        if isinstance(readout, str):
+            listed = [one.strip() for one in readout.split(",")]
+        made = [
+            aggregator_of(name, own, None, channels, "weighted")
+            if one == name and name in LEARNED
+            else one
+            for one in listed
+        ]
+        summary = Readout(made, channels=channels)
+    if nonlinear == "readout" and name not in ("none", *summary.names):
         raise ValueError(
-            f"readout='sum' is beta=1 (got beta={own['beta']}): give one of them, beta with "
+            f"nonlinear='readout' has no effect with readout={readout!r}, which stays as it is: "
+            f"give readout='mean' or 'sum', or nonlinear='all' for the layers"
+        )
+    return summary
+
+
+def _leading_from(readout: str, name: str, options: dict[str, Any], channels: int) -> Readout:
+    r"""The learnable readout that begins at the mean or sum over nodes."""
+    if options.get("beta") is not None and readout == "sum":
+        raise ValueError(
+            f"readout='sum' is beta=1 (got beta={options['beta']}): give one of them, beta with "
             f"readout='mean'"
         )
-    if name == "lp" and readout == "mean" and own.get("beta") is None:
-        own |= {"beta": 0.0, "shift": "consistent"}  # which the paper's shift does not have
-    return Readout(aggregator_of(name, own, None, channels, LINEAR_READOUTS[readout]))
+    if name == "lp" and readout == "mean" and options.get("beta") is None:
+        options |= {"beta": 0.0, "shift": "consistent"}  # which the paper's shift does not have
+    return Readout(aggregator_of(name, options, None, channels, LINEAR_READOUTS[readout]))

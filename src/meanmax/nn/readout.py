@@ -32,6 +32,7 @@ FIXED: dict[str, Callable[..., Tensor]] = {
     "min": _minimum,
 }
 r"""The readouts without a parameter."""
+ALIASES = {**AGGREGATOR_ALIASES, "add": "sum"}  # PyG's name
 ReadoutAggr: TypeAlias = str | LearnableAggregation
 
 
@@ -77,14 +78,13 @@ class Readout(Aggregation):  # type: ignore[misc]
         **options: Any,
     ) -> None:
         super().__init__()
-        single = isinstance(aggr, str | LearnableAggregation)
-        given: list[Any] = [aggr] if single else list(aggr)
+        given: list[Any] = list(aggr) if isinstance(aggr, list | tuple) else [aggr]
         if not given:
             raise ValueError("'aggr' must name at least one aggregator (got none)")
         self.names: list[str] = []
         used = False
         for index, one in enumerate(given):
-            name = AGGREGATOR_ALIASES.get(one, one) if isinstance(one, str) else ""
+            name = ALIASES.get(one, one) if isinstance(one, str) else ""
             if isinstance(one, LearnableAggregation):
                 self.add_module(str(index), one)
                 name = next((n for n, k in AGGREGATIONS.items() if k is type(one)), "learned")
@@ -189,7 +189,7 @@ class Readout(Aggregation):  # type: ignore[misc]
             module.reset_parameters()
 
     def _aggregators(self) -> list[tuple[int, LearnableAggregation]]:
-        found = [(int(name), module) for name, module in self.named_children()]
+        found = [(int(name), module) for name, module in self._modules.items()]  # also twice one
         return [(place, one) for place, one in found if isinstance(one, LearnableAggregation)]
 
     def _rules(self) -> list[Callable[..., Tensor]]:
@@ -225,7 +225,7 @@ def readout(
         tensor([[3.],
                 [5.]])
     """
-    given = [aggr] if isinstance(aggr, str | LearnableAggregation) else list(aggr)
+    given = aggr if isinstance(aggr, list | tuple) else [aggr]
     if named := [one for one in given if AGGREGATOR_ALIASES.get(str(one), one) in LEARNED]:
         raise ValueError(
             f"readout has no place for the parameter of {named[0]!r}: make a module once, such as "
@@ -263,6 +263,10 @@ def _grouped(
         make = partial(_to_graphs, index.dst_ptr, len(x))
         return _Nodes(x, index.cached("readout", make), weight)
     if ptr is not None:
+        if size not in (None, ptr.numel() - 1):
+            raise ValueError(
+                f"'ptr' is of {ptr.numel() - 1} graphs (got dim_size={size}): leave out 'dim_size'"
+            )
         return _Nodes(x, _to_graphs(ptr, len(x)), weight)
     if torch.compiler.is_compiling() and index is not None and size is not None:
         # Without a look at the values: the op that makes the graph refuses other numbers.

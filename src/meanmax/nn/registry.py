@@ -206,7 +206,7 @@ def build_model(
         aggr (str or LearnableAggregation, optional): :obj:`"lp"`, :obj:`"poly"`,
             :obj:`"softmax"`, :obj:`"spread"`, :obj:`"max"`, an aggregator, of which every layer
             gets a copy, or :obj:`"linear"` or :obj:`None` for the backbone's own linear
-            aggregation, the only choice for :obj:`"mlp"`, which has none.
+            aggregation. Of :obj:`"mlp"`, which has none, it is the readout's alone.
         in_channels (int): Channels of the input.
         hidden (int): Channels of hidden layers, all heads together.
         out_channels (int): Channels of the output: classes, or labels.
@@ -235,7 +235,8 @@ def build_model(
         readout (str, sequence or Readout, optional): For graphs: :obj:`"mean"` or :obj:`"sum"`
             over nodes, in whose place :obj:`aggr` stands if :obj:`nonlinear` says so, beginning
             there; or any other readout of :class:`~meanmax.nn.Readout` as it is, or several side
-            by side, such as :obj:`"mean,max"`. (default: :obj:`"mean"`)
+            by side, such as :obj:`"mean,max"`. One with the name of :obj:`aggr` has the same
+            options. (default: :obj:`"mean"`)
         jump (str, optional): For graphs: :obj:`"cat"` to read out the outputs of all layers side
             by side (jumping knowledge). (default: :obj:`None`, the last layer)
         aggr_options (mapping, optional): Further arguments of an aggregator given by name, such
@@ -254,17 +255,18 @@ def build_model(
     """
     family = find_backbone(backbone)
     name = None if isinstance(aggr, LearnableAggregation) else aggregator_name(aggr)
-    if backbone in WITHOUT_AGGREGATOR and (name != "none" or aggr_options):
+    of_graphs = task == "graph"
+    in_readout = of_graphs and nonlinear in (None, "all", "readout")
+    if backbone in WITHOUT_AGGREGATOR and not in_readout and (name != "none" or aggr_options):
         got = f"aggr={aggr!r}" + (f", aggr_options={dict(aggr_options)}" if aggr_options else "")
         raise ValueError(
-            f"backbone {backbone!r} ignores the edges and takes no aggregator (got {got}): give "
-            f"it aggr=None, or choose another backbone"
+            f"backbone {backbone!r} ignores the edges and takes no aggregator but in the readout "
+            f"of graphs (got {got}): give it aggr=None, or choose another backbone"
         )
     options = make_layer_options(backbone, layer_options or {})
     check_positive(in_channels=in_channels, hidden=hidden, out_channels=out_channels)
     check_positive(layers=layers, out_heads=options.out_heads)
     check_choice("task", task, get_args(Level))
-    of_graphs = task == "graph"
     _check_level(backbone, of_graphs, nonlinear=nonlinear, readout=readout, jump=jump)
     nonlinear = nonlinear or ("all" if of_graphs else "first")
     check_choice("nonlinear", nonlinear, get_args(Nonlinear))
@@ -318,8 +320,7 @@ def build_model(
         return model
     check_choice("jump", jump, ("cat", None))  # type: ignore[arg-type]
     read = hidden * (layers if jump else 1)
-    own = aggr if nonlinear in ("all", "readout") else None
-    summary = make_readout(readout or "mean", own, aggr_options or {}, read)
+    summary = make_readout(readout or "mean", aggr, nonlinear, aggr_options or {}, read)
     return GraphModel(model, summary, hidden, out_channels, jump)
 
 

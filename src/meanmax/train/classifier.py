@@ -8,6 +8,7 @@ from typing import Any, Self, final
 
 import numpy as np
 import torch
+from sklearn.base import ClassifierMixin
 from torch import Tensor
 
 from meanmax.names import Task
@@ -20,7 +21,7 @@ from meanmax.train.problem import Objective
 
 
 @dataclass(eq=False, repr=False)
-class Classifier(Estimator):
+class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     r"""What the classifiers of nodes and of graphs share."""
 
     _tasks = ("multiclass", "multilabel")
@@ -75,7 +76,7 @@ class Classifier(Estimator):
             checkpoint (Checkpoint, optional): The file that keeps the state of training. If it
                 exists, training resumes from it. It is not removed. (default: :obj:`None`)
         """
-        given = inputs.completed(graph, x, y, train_mask, val_mask, level=self.level)
+        given = self._completed(graph, x, y, train_mask, val_mask)
         class_names = given.class_names if class_names is None else class_names
 
         def read_targets(train: Tensor, num_nodes: int) -> inputs.Targets:
@@ -114,7 +115,7 @@ class Classifier(Estimator):
         mask; :obj:`score(data)` takes everything from one object, and its test nodes. NaN if it is
         not defined for them, such as ROC AUC for nodes of one class.
         """
-        given = inputs.completed(graph, x, y, test=mask, level=self.level)
+        given = self._completed(graph, x, y, test=mask)
         out = self._output(given.graph, given.x)
         true, missing = inputs.as_labels(given.y, len(out))
         index = self._scored(given, x, y, mask, len(out))

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from meanmax.aggr.base import LearnableAggregation
+from meanmax.data.dataset import Dataset
 from meanmax.data.files import reason_of
 from meanmax.graph import Graph
 from meanmax.names import PYG_BASELINES, USUAL_METRIC, Level, Task, default_aggregator
@@ -203,13 +204,7 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]
         r"""Trains on prepared data, such as batches or a rank's part; see
         :func:`meanmax.train.fit.fit`.
         """
-        if data.task not in self._tasks or data.level != self.level:
-            kind = data.level.capitalize()
-            raise ValueError(
-                f"{type(self).__name__} learns {' and '.join(self._tasks)} tasks of {self.level}s "
-                f"(got a {data.task} task of {data.level}s): use {kind}Regressor for numbers and "
-                f"{kind}Classifier for classes or labels"
-            )
+        self._check_task(data.task, data.level)
         params = self.get_params()
         self.model_, self.history_ = fit_model(
             self.settings(),
@@ -381,6 +376,28 @@ class Estimator(BaseEstimator, ABC):  # type: ignore[misc]
         if mask is None:
             return torch.arange(count)
         return inputs.as_index(mask, count, "mask", self.level)
+
+    def _check_task(self, task: Task, level: Level) -> None:
+        if task in self._tasks and level == self.level:
+            return
+        kind = level.capitalize()
+        whole = "regression" in self._tasks and task == "multiclass"
+        more = "; load(..., task='regression') reads whole numbers as numbers" if whole else ""
+        raise ValueError(
+            f"{type(self).__name__} learns {' and '.join(self._tasks)} tasks of {self.level}s "
+            f"(got a {task} task of {level}s): use {kind}Regressor for numbers and "
+            f"{kind}Classifier for classes or labels{more}"
+        )
+
+    def _completed(
+        self, graph: Any, x: Any, y: Any, train: Any = None, val: Any = None, test: Any = None
+    ) -> inputs.Given:
+        r"""The arguments of :meth:`fit` and :meth:`score`; see :func:`inputs.completed`."""
+        if isinstance(graph, Dataset) and x is None and y is None and graph.level == self.level:
+            self._check_task(graph.task, graph.level)
+        if self.level == "graph" and y is None and x is not None and not isinstance(graph, Graph):
+            x, y = None, x  # as scikit-learn calls: fit(graphs, y)
+        return inputs.completed(graph, x, y, train, val, test, level=self.level)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "model_"):

@@ -170,8 +170,6 @@ def completed(
     collection may have its labels beside it.
     """
     whole = x is None and (y is None or level == "graph")
-    if level == "graph" and y is None and x is not None and not isinstance(graph, Graph):
-        x, y, whole = None, x, True  # as scikit-learn calls: fit(graphs, y)
     found = unpacked(graph, level) if whole else None
     if found is None:
         return Given(graph, x, y, train, val, test, None)

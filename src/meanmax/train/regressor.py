@@ -62,7 +62,7 @@ class Regressor(RegressorMixin, Estimator):  # type: ignore[misc]
                 two masks are read.
         """
 
-        given = inputs.completed(graph, x, y, train_mask, val_mask, level=self.level)
+        given = self._completed(graph, x, y, train_mask, val_mask)
 
         def read_targets(train: Tensor, num_nodes: int) -> inputs.Targets:
             return inputs.as_numbers(given.y, num_nodes, level=self.level)
@@ -85,7 +85,7 @@ class Regressor(RegressorMixin, Estimator):  # type: ignore[misc]
         r"""The metric, by default :math:`R^2`, on the nodes of a mask. NaN if it is not defined for
         them, such as :math:`R^2` for nodes with the same number.
         """
-        given = inputs.completed(graph, x, y, test=mask, level=self.level)
+        given = self._completed(graph, x, y, test=mask)
         found = self.predict(given.graph, given.x)
         index = self._scored(given, x, y, mask, len(found))
         targets = inputs.as_numbers(given.y, len(found), level=self.level)

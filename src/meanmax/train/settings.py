@@ -259,9 +259,9 @@ def _matters(name: str, backbone: str, aggr: str, found: Mapping[str, Any]) -> b
         return False
     if name in AGGREGATOR:
         if name in ("signed", "beta", "learn_beta"):
-            return aggr in LEARNED and aggr != "spread"
+            return aggr in LEARNED and (aggr, name) != ("spread", "signed")
         if name in ("normalize", "shift", "sign"):
-            if name == "normalize" and aggr != "spread" and found.get("beta") is not None:
+            if name == "normalize" and found.get("beta") is not None:
                 return False  # beta takes the place of the form
             return STORED_OPTION_NAMES.get(name, name) in LEARNED.get(aggr, ())
         if name == "upper" and found.get("reparam") != "sigmoid":

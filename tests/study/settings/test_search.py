@@ -104,6 +104,18 @@ def test_fixed_settings_are_not_searched():
     assert not fixed.keys() & one.space("lp").keys()
 
 
+def test_values_that_fixed_settings_exclude_are_not_searched():
+    def values(name, **fixed):
+        one = Search("sage", "own", "accuracy", 12, fixed=fixed, level="graph")
+        return {trial.settings.get(name) for trial in one.trials("softmax")}, one.space("softmax")
+
+    assert values("readout")[0] == {"mean", "sum"} == set(values("readout")[1]["readout"])
+    assert values("readout", beta=0.5)[0] == {"mean"}  # a sum is beta=1
+    found, space = values("nonlinear", readout="mean,max")
+    assert "readout" not in found and set(space["nonlinear"]) == {"all", "hidden"}
+    assert "readout" in values("nonlinear", readout="sum")[1]["nonlinear"]
+
+
 SMALL = """
 [default]
 lr = [0.01, 0.1]

@@ -99,13 +99,27 @@ class Search:
         r"""The values of each setting that is searched for an aggregator."""
         found = apply_rules(self.content, self.backbone, aggr, self.data, metric=self.metric)
         start = self.settings(aggr, {})
+        fitting = {
+            name: [value for value in values if self._fits(name, value)]
+            for name, values in found.items()
+        }
         return {
             name: values
-            for name, values in found.items()
+            for name, values in fitting.items()
             if name not in self.fixed
             # what the method does not have, such as a norm of PNA, makes no different trial
             if any(self.settings(aggr, {name: value}) != start for value in values)
         }
+
+    def _fits(self, name: str, value: Any) -> bool:
+        r"""Whether a value can stand beside the fixed settings: a sum is what :obj:`beta` leads to,
+        and a readout other than these two leaves no place for the aggregator in it.
+        """
+        if (name, value) == ("readout", "sum"):
+            return self.fixed.get("beta") is None
+        if (name, value) == ("nonlinear", "readout"):
+            return self.fixed.get("readout") in (None, "mean", "sum")
+        return True
 
     def trials(self, aggr: str) -> list[Trial]:
         r"""The trials of an aggregator, the baseline's too."""
@@ -157,7 +171,11 @@ class Search:
         start = self.settings(BASELINE, {})
         seen, found = {settings_key(start)}, []
         for anchor in self.content.get("anchor", []):
-            drawn = {name: value for name, value in anchor.items() if name in space}
+            drawn = {
+                name: value
+                for name, value in anchor.items()
+                if name in space and self._fits(name, value)
+            }
             if (text := settings_key(self.settings(BASELINE, drawn))) not in seen:
                 seen.add(text)
                 found.append(drawn)
