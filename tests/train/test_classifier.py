@@ -372,5 +372,5 @@ def test_a_target_is_not_classified(as_data):
     data.y = as_data.y.float().where(as_data.y > 0, torch.tensor(-0.5))
     with pytest.raises(ValueError, match="must hold classes, not measurements"):
         quick().fit(data)
-    with pytest.raises(ValueError, match="must hold classes, not measurements"):
+    with pytest.raises(ValueError, match="got a regression task.*: use NodeRegressor for numbers"):
         quick().fit(load(data))
